@@ -1,0 +1,9 @@
+"""The one base model: frozen, strict, closed."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Model(BaseModel):
+    """Immutable value. Strict: `true`, `"100"` and `100.0` are not integers. Unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")

@@ -1,0 +1,69 @@
+"""A call: its binding, its input to the workflow, and how far it got."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue
+
+from schemas.base import Model
+from schemas.codes import Code, Status
+from schemas.replies import Verdict
+
+
+class Binding(Model):
+    """Who a run acts as and for. Fixed when the run is opened; no argument of a call can change it."""
+
+    tenant: str
+    run_id: str
+    agent_id: str
+    actor_id: str
+    customer_id: str
+
+
+class ToolCallInput(Model):
+    """Input of the workflow `ToolCall`. Nothing in it is trusted: `admit` checks it against the run's binding."""
+
+    run_id: str
+    tool: str
+    request_id: str
+    arguments: dict[str, JsonValue]
+
+
+class Call(Model):
+    """One call as `admit` understood it: what every later step works from."""
+
+    request_id: str
+    binding: Binding
+    tool: str
+    tool_version: str
+    arguments: dict[str, JsonValue]
+    arguments_digest: str
+    key_hash: str
+    workflow_id: str
+
+
+Next = Literal["settled", "hold", "execute", "inspect"]
+
+
+class Progress(Model):
+    """What an activity tells the workflow: where the call stands and what comes next. No payload, no personal data."""
+
+    request_id: str
+    next: Next
+    status: Status
+    code: Code
+    verdict: Verdict | None = None
+    policy_version: str | None = None
+    queue: str | None = None
+    approval_id: str | None = None
+    expires_at: datetime | None = None
+    first_sent_at: datetime | None = None
+    """Where an outcome is unknown: when the first byte may have left; inspection is timed from it."""
+
+
+class ToolCallResult(Model):
+    """Result of the workflow, and what its query `status` answers."""
+
+    request_id: str
+    status: Status
+    code: Code

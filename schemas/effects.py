@@ -1,0 +1,75 @@
+"""An effect on a remote system: what is asked, and what became of it."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue
+
+from schemas.base import Model
+from schemas.codes import Code
+
+
+class Effect(Model):
+    """One intended write. Everything an attempt or an inspection needs; stored before the first byte is sent."""
+
+    request_id: str
+    tool: str
+    operation_id: str
+    gateway_key: str
+    target: dict[str, JsonValue]
+    """Tool-defined: what to change where, e.g. payment id, amount, currency. Fixed here, never read again from the agent."""
+    intended_at: datetime
+    attempt: int = 1
+
+
+# How far an exchange with a remote system got.
+Boundary = Literal["nothing_sent", "connected", "bytes_sent", "response_received"]
+
+
+class Exchange(Model):
+    """One exchange, for diagnostics: no header, no query, no body, no foreign text."""
+
+    system: str
+    method: str
+    path_template: str
+    reached: Boundary
+    upstream_status: int | None = None
+    elapsed_ms: int
+    problem: str | None = None
+    """One of our own words, e.g. `timeout`, `reset`, `mismatched_amount`."""
+
+
+class Confirmed(Model):
+    """The effect happened, and the answer carried our amount, currency and operation id."""
+
+    kind: Literal["confirmed"] = "confirmed"
+    remote_id: str
+    result: dict[str, JsonValue]
+    exchange: Exchange
+
+
+class Failed(Model):
+    """The effect did not happen: the remote documents that for this answer, or nothing was sent."""
+
+    kind: Literal["failed"] = "failed"
+    code: Code
+    exchange: Exchange
+    retry_after_seconds: int | None = None
+
+
+class Unknown(Model):
+    """The effect may have happened. Never a reason to send again."""
+
+    kind: Literal["unknown"] = "unknown"
+    exchange: Exchange
+
+
+class Absent(Model):
+    """An inspection looked through everything and did not find the effect. Not proof of absence while it is young."""
+
+    kind: Literal["absent"] = "absent"
+    exchange: Exchange
+
+
+Attempt = Confirmed | Failed | Unknown
+Inspection = Confirmed | Failed | Absent | Unknown

@@ -1,0 +1,78 @@
+"""What the owners of orders and payments say. Read through gateways, recorded with every decision."""
+
+from datetime import datetime
+from typing import Literal
+
+from schemas.base import Model
+from schemas.money import Currency, Minor
+
+OrderStatus = Literal["open", "shipped", "delivered", "cancelled"]
+
+
+class Address(Model):
+    line1: str
+    line2: str | None = None
+    city: str
+    region: str | None = None
+    postal_code: str
+    country: str
+
+
+class OrderItem(Model):
+    item_id: str
+    name: str
+    quantity: int
+    price_cents: Minor
+
+
+class OrderPayment(Model):
+    """A tender of the order as the shop recorded it; what was really captured is the gateway's to say."""
+
+    payment_id: str
+    method: str
+    captured_cents: Minor
+
+
+class Customer(Model):
+    customer_id: str
+    name: str
+    fraud_flag: bool
+
+
+class Order(Model):
+    order_id: str
+    customer_id: str
+    status: OrderStatus
+    placed_at: datetime
+    currency: Currency
+    items: tuple[OrderItem, ...]
+    payments: tuple[OrderPayment, ...]
+    disputed: bool
+    shipping_address: Address
+    tracking_ids: tuple[str, ...]
+    version: int
+    customer: Customer | None = None
+
+
+class Payment(Model):
+    """A captured payment as its gateway reports it now."""
+
+    payment_id: str
+    currency: Currency
+    captured_cents: Minor
+    refunded_cents: Minor
+    disputed: bool
+    method: str
+    last4: str | None = None
+
+
+class Refund(Model):
+    """A refund as its gateway lists it."""
+
+    refund_id: str
+    payment_id: str
+    amount_cents: Minor
+    currency: Currency
+    status: str
+    created_at: datetime
+    operation_id: str | None = None

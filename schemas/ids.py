@@ -1,0 +1,52 @@
+"""Opaque identifiers and the names derived from them."""
+
+import hashlib
+import secrets
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+RequestId = Annotated[str, StringConstraints(pattern=r"^act_[0-9a-f]{32}$")]
+RunId = Annotated[str, StringConstraints(pattern=r"^run_[0-9a-f]{32}$")]
+ApprovalId = Annotated[str, StringConstraints(pattern=r"^apr_[0-9a-f]{32}$")]
+
+
+def _opaque(prefix: str) -> str:
+    """128 random bits behind a readable prefix."""
+    return f"{prefix}_{secrets.token_hex(16)}"
+
+
+def new_request_id() -> str:
+    return _opaque("act")
+
+
+def new_run_id() -> str:
+    return _opaque("run")
+
+
+def new_approval_id() -> str:
+    return _opaque("apr")
+
+
+def new_decision_id() -> str:
+    return _opaque("dec")
+
+
+def new_operation_id() -> str:
+    """Goes into the remote system's metadata; what an unknown outcome is looked up by."""
+    return _opaque("op")
+
+
+def new_gateway_key() -> str:
+    """The idempotency key a remote system sees: minted once per call, never the caller's."""
+    return _opaque("key")
+
+
+def key_hash(idempotency_key_or_request_id: str) -> str:
+    """Hex SHA-256, the only form in which an idempotency key is stored or shown."""
+    return hashlib.sha256(idempotency_key_or_request_id.encode()).hexdigest()
+
+
+def workflow_id(tenant: str, tool: str, hashed_key: str) -> str:
+    """The Temporal workflow id of a call; it holds no personal data."""
+    return f"call/{tenant}/{tool}/{hashed_key}"

@@ -1,0 +1,76 @@
+"""The reply object: all that an agent ever sees of a call."""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from schemas.base import Model
+from schemas.codes import REGISTRY, Action, Code, Status
+
+Verdict = Literal["free", "notify", "hold", "refuse"]
+
+
+class Reply(Model):
+    """Built from an allow-list: what is not a field here cannot reach an agent. Field meanings: docs/reference/api.md."""
+
+    ok: bool
+    status: Status
+    request_id: str
+    code: Code
+    message: str
+    action: Action
+    retryable: bool
+    operation: str | None = None
+    retry_after_seconds: int | None = None
+    invalid_fields: tuple[str, ...] | None = None
+    allowed: dict[str, int | str] | None = None
+    attempts_remaining: int | None = None
+    use_tool: str | None = None
+    expires_at: str | None = None
+    http_status: int | None = None
+    result: dict[str, JsonValue] | None = None
+    dry_run: bool | None = None
+    decision: Verdict | None = None
+
+    def to_json(self) -> str:
+        """Compact JSON without the fields that do not apply."""
+        return self.model_dump_json(exclude_none=True)
+
+
+class Explanation(Model):
+    """What a reply says beside its code: the values its sentence needs and the optional fields. Stored with the call."""
+
+    values: dict[str, str | int] = Field(default_factory=dict[str, str | int])
+    action: Action | None = None
+    operation: str | None = None
+    retry_after_seconds: int | None = None
+    invalid_fields: tuple[str, ...] | None = None
+    allowed: dict[str, int | str] | None = None
+    attempts_remaining: int | None = None
+    use_tool: str | None = None
+    expires_at: str | None = None
+
+
+def reply_for(
+    code: Code,
+    request_id: str,
+    explanation: Explanation | None = None,
+    *,
+    result: dict[str, JsonValue] | None = None,
+    retryable: bool | None = None,
+) -> Reply:
+    """The reply for `code`. Raises KeyError when the code's sentence needs a value that `explanation` lacks."""
+    spec = REGISTRY[code]
+    said = explanation or Explanation()
+    return Reply(
+        ok=spec.status in ("executed", "pending_approval"),
+        status=spec.status,
+        request_id=request_id,
+        code=code,
+        message=spec.message.format_map(said.values),
+        action=said.action or spec.action,
+        retryable=spec.retryable if retryable is None else retryable,
+        http_status=None if spec.http_status < 400 else spec.http_status,
+        result=result,
+        **said.model_dump(exclude={"values", "action"}),
+    )

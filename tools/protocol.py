@@ -1,0 +1,113 @@
+"""What a tool is: pure decisions about arguments and facts, and its reads and effects through the gateways.
+
+A tool is one folder, `tools/<name>/`, with `manifest.yaml` and a module that exports `TOOL`, a `ReadTool` or a `WriteTool`.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Annotated, ClassVar, Generic, TypeVar
+
+from pydantic import JsonValue, StringConstraints
+
+from gateways.protocols import Systems
+from schemas.base import Model
+from schemas.calls import Binding
+from schemas.codes import Code
+from schemas.decisions import Claim
+from schemas.effects import Attempt, Effect, Inspection
+from schemas.replies import Explanation
+
+IdempotencyKey = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+
+
+class Arguments(Model):
+    """Base of every tool's argument model. Customer, tenant and actor are never arguments: the run binds them."""
+
+
+class WriteArguments(Arguments):
+    idempotency_key: IdempotencyKey
+
+
+class Refusal(Model):
+    """A call that can never be allowed on these facts, whatever the policy says."""
+
+    code: Code
+    explanation: Explanation
+
+
+A = TypeVar("A", bound=Arguments)
+W = TypeVar("W", bound=WriteArguments)
+F = TypeVar("F", bound=Model)
+R = TypeVar("R", bound=Model)
+
+
+class ReadTool(ABC, Generic[A, R]):
+    """A tool that changes nothing."""
+
+    name: ClassVar[str]
+    arguments_model: type[A]
+    result_model: type[R]
+
+    @abstractmethod
+    async def read(self, arguments: A, binding: Binding, systems: Systems) -> R | Refusal:
+        """The answer for the run's own customer. Raises SystemUnavailable."""
+
+    @abstractmethod
+    def is_empty(self, result: R) -> bool:
+        """Whether the answer is `NO_RESULTS`."""
+
+    @abstractmethod
+    def done(self, arguments: A, result: R | None) -> str:
+        """What was looked up, for the sentence of the reply, e.g. `3 orders of this customer`."""
+
+
+class WriteTool(ABC, Generic[W, F, R]):
+    """A tool that changes something outside, once."""
+
+    name: ClassVar[str]
+    arguments_model: type[W]
+    facts_model: type[F]
+    result_model: type[R]
+    untrusted_arguments: ClassVar[tuple[str, ...]] = ()
+    """Arguments that carry the agent's own words: shown last and quoted, left out of titles and digests' summaries."""
+
+    @abstractmethod
+    async def read_facts(self, arguments: W, binding: Binding, systems: Systems) -> F | Refusal:
+        """The facts the decision needs, from their owners; a refusal when the record is not this customer's to touch.
+
+        Raises SystemUnavailable.
+        """
+
+    @abstractmethod
+    def check(self, arguments: W, facts: F) -> Refusal | None:
+        """Pure. What can never be allowed on these facts, e.g. another currency than was paid."""
+
+    @abstractmethod
+    def claim(self, arguments: W, facts: F) -> Claim | None:
+        """Pure. What the call takes from something finite; None when it takes nothing."""
+
+    @abstractmethod
+    def matters(self, facts: F) -> dict[str, JsonValue]:
+        """Pure. The facts an approval rests on; they enter the action digest. No times, no counters."""
+
+    @abstractmethod
+    def target(self, arguments: W, facts: F) -> dict[str, JsonValue]:
+        """Pure. `Effect.target`: all that `execute` and `inspect` need."""
+
+    @abstractmethod
+    def title(self, arguments: W, facts: F) -> str:
+        """Pure. The action in plain words for a person, e.g. `Refund 312.40 USD to the card ending 4242 of order ord_…`.
+
+        Holds no text of the agent's.
+        """
+
+    @abstractmethod
+    async def execute(self, effect: Effect, systems: Systems) -> Attempt:
+        """One attempt, sent at most once; never raises for what the remote did."""
+
+    @abstractmethod
+    async def inspect(self, effect: Effect, systems: Systems) -> Inspection:
+        """Look whether the effect happened."""
+
+    @abstractmethod
+    def done(self, arguments: W, result: dict[str, JsonValue]) -> str:
+        """What was done, for the sentence of the reply, e.g. `refunded 4999 USD of order ord_…`."""
