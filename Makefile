@@ -1,0 +1,81 @@
+# Everything runs in .venv, made from uv.lock. `make` alone prints the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.synced
+CODE := schemas policy tools gateways ledger activities workflows api runtime sandbox tests $(wildcard client worker.py)
+
+export UV_PYTHON_DOWNLOADS := never
+export UV_PROJECT_ENVIRONMENT := .venv
+export UV_HTTP_TIMEOUT ?= 180
+
+.PHONY: help env browser demo up test lint types imports check format clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: env ## start everything and play the demo agent (ONCE=1: stop after the run)
+	@$(BIN)/counterseal demo $(if $(ONCE),--once)
+
+up: env ## start the embedded stack: Postgres, Temporal with its UI, API, worker, sandbox
+	@$(BIN)/counterseal up $(UP)
+
+test: env browser check ## lint, types, imports, then the whole test suite (ARGS="-k name" for a part of it)
+	@CHROMIUM="$$($(find_chromium))" $(BIN)/pytest $(ARGS)
+
+check: lint types imports ## the quick checks: lint, types, import directions
+
+lint: env ## ruff: rules and format
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check $(CODE)
+
+types: env ## pyright, strict
+	@$(BIN)/pyright
+
+imports: env ## import directions between the packages
+	@$(BIN)/lint-imports --no-logo
+
+format: env ## format, and fix what ruff can fix
+	@$(BIN)/ruff check --fix --quiet $(CODE) || true
+	@$(BIN)/ruff format $(CODE)
+
+clean: ## remove the environment, caches and build output (never the data of a stack)
+	@rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache artifacts
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+env: $(STAMP) ## the environment in .venv, exactly as uv.lock says
+	@:
+
+# The stamp lies inside .venv, so a removed environment is made again.
+$(STAMP): pyproject.toml uv.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Counterseal needs Python 3.11 or newer as '$(PYTHON)': install it, or say where it is (make PYTHON=/path/to/python3.11)." >&2; exit 1; }
+	@$(BIN)/python -c '' 2>/dev/null || { \
+	  rm -rf .venv; \
+	  $(PYTHON) -m venv .venv >/dev/null && $(BIN)/python -m pip --version >/dev/null || { rm -rf .venv; \
+	  echo "This Python cannot make environments with pip: install its venv package (Debian: apt install python3-venv)." >&2; exit 1; }; }
+	@wanted="$$($(BIN)/python -c 'import tomllib; print(next(p["version"] for p in tomllib.load(open("uv.lock", "rb"))["package"] if p["name"] == "uv"))')"; \
+	  [[ "$$($(BIN)/uv --version 2>/dev/null)" == "uv $$wanted"* ]] || { \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$$wanted" || { \
+	  echo "pip could not install uv $$wanted into .venv, see above." >&2; exit 1; }; }
+	@$(BIN)/uv sync --locked --quiet
+	@touch $(STAMP)
+
+find_chromium = for name in "$${CHROMIUM:-}" chromium chromium-browser google-chrome google-chrome-stable; do \
+  if [[ -n "$$name" ]] && "$$name" --version >/dev/null 2>&1; then command -v "$$name"; exit 0; fi; done; exit 1
+
+browser: ## a Chromium for the browser tests: found, or installed where that is possible
+	@( $(find_chromium) ) >/dev/null || { \
+	  if [[ $$EUID -eq 0 ]]; then as_root=""; elif sudo -n true 2>/dev/null; then as_root="sudo -n"; else as_root="none"; fi; \
+	  echo "Installing Chromium for the browser tests …"; \
+	  if [[ $$as_root == none ]]; then false; \
+	  elif command -v apt-get >/dev/null; then $$as_root apt-get -qq update && $$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; \
+	  elif command -v dnf >/dev/null; then $$as_root dnf -q -y install chromium; \
+	  elif command -v apk >/dev/null; then $$as_root apk add -q chromium; \
+	  else false; fi >/dev/null || true; }
+	@( $(find_chromium) ) >/dev/null || { \
+	  echo "The browser tests need Chromium: install it with your system's package manager, or say where it is (CHROMIUM=/path/to/chromium)." >&2; exit 1; }

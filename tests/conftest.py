@@ -1,0 +1,121 @@
+"""Servers for the tests: one real Postgres and one real Temporal per session, a fresh database per test."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import asyncpg
+import pytest
+
+from ledger.migrate import migrate
+from runtime.stack.child import Child, Command
+from runtime.stack.files import DataFolder
+from runtime.stack.ports import PortClaims
+from runtime.stack.postgres import DATABASE, OWNER, Postgres
+from runtime.stack.temporal import Temporal
+
+# Nothing of a test database has to survive a power cut.
+UNSAFE_BUT_QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+
+
+@pytest.fixture(scope="session")
+def _runner() -> Iterator[asyncio.Runner]:
+    """The event loop that the session's servers are watched from; it never becomes the tests' current loop."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        yield runner
+
+
+@pytest.fixture(scope="session")
+def _servers_folder(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
+    folder = DataFolder(tmp_path_factory.mktemp("servers") / "data")
+    folder.create()
+    return folder
+
+
+async def _start(name: str, command: Command, ready: Callable[[], Awaitable[bool]], folder: DataFolder) -> Child:
+    child = Child(name, command, logs=folder.logs, run=folder.run)
+    await child.start()
+    async with asyncio.timeout(60):
+        while not await ready():
+            if child.pid is None:
+                pytest.fail(f"{name} ended:\n{child.log.read_text()}")
+            await asyncio.sleep(0.05)
+    return child
+
+
+@pytest.fixture(scope="session")
+def postgres_server(_runner: asyncio.Runner, _servers_folder: DataFolder) -> Iterator[Postgres]:
+    """The session's Postgres."""
+    folder = _servers_folder
+    with PortClaims() as claims:
+        server = Postgres(
+            cluster=folder.postgres,
+            keys=folder.keys,
+            log=folder.logs / "postgres.log",
+            port=claims.claim_any(),
+            settings=UNSAFE_BUT_QUICK,
+        )
+        _runner.run(server.prepare())
+        child = _runner.run(_start("postgres", server.command(), server.ready, folder))
+        try:
+            _runner.run(server.ensure_database())
+            yield server
+        finally:
+            _runner.run(child.stop())
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: Postgres) -> str:
+    """Superuser URL of the session's Postgres (its `postgres` database)."""
+    return postgres_server.superuser_url()
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres_server: Postgres) -> str:
+    """The name of a database with the current schema, to copy from; nothing may be connected to it."""
+    migrate(postgres_server.url())
+    return DATABASE
+
+
+async def _fresh_database(server: Postgres, template: str) -> AsyncIterator[str]:
+    name = f"test_{secrets.token_hex(6)}"
+    admin = await asyncpg.connect(server.superuser_url())
+    try:
+        await admin.execute(f"CREATE DATABASE {name} OWNER {OWNER} TEMPLATE {template}")
+        yield server.url(name)
+        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await admin.close()
+
+
+@pytest.fixture
+async def empty_database(postgres_server: Postgres) -> AsyncIterator[str]:
+    """URL of a fresh, empty database owned by the role in the URL."""
+    async for url in _fresh_database(postgres_server, "template1"):
+        yield url
+
+
+@pytest.fixture
+async def database(postgres_server: Postgres, migrated_template: str) -> AsyncIterator[str]:
+    """URL of a fresh database with the current schema, owned by the role in the URL."""
+    async for url in _fresh_database(postgres_server, migrated_template):
+        yield url
+
+
+@pytest.fixture(scope="session")
+def temporal_server(_runner: asyncio.Runner, _servers_folder: DataFolder) -> Iterator[str]:
+    """Address (host:port) of the session's Temporal server: namespace `default`, time skipping allowed."""
+    folder = _servers_folder
+    with PortClaims() as claims:
+        server = Temporal(
+            folder=folder.temporal,
+            port=claims.claim_any(),
+            ui_port=None,
+            dynamic_config=["frontend.WorkflowTimeSkippingEnabled=true"],
+        )
+        child = _runner.run(_start("temporal", server.command(), server.ready, folder))
+        try:
+            _runner.run(server.configure())
+            yield server.address
+        finally:
+            _runner.run(child.stop())
