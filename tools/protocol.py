@@ -1,6 +1,7 @@
 """What a tool is: pure decisions about arguments and facts, and its reads and effects through the gateways.
 
-A tool is one folder, `tools/<name>/`, with `manifest.yaml` and a module that exports `TOOL`, a `ReadTool` or a `WriteTool`.
+A tool is one folder, `tools/<name>/`, with `manifest.yaml` and a module `tool.py` that exports `TOOL`, a `ReadTool` or
+a `WriteTool`.
 """
 
 from abc import ABC, abstractmethod
@@ -85,6 +86,13 @@ class WriteTool(ABC, Generic[W, F, R]):
     def claim(self, arguments: W, facts: F) -> Claim | None:
         """Pure. What the call takes from something finite; None when it takes nothing."""
 
+    def exceeded(self, arguments: W, facts: F, available: int) -> Explanation:
+        """Pure. What to say when the claim is more than the `available` minor units that the ledger found left.
+
+        Only asked of tools whose `claim` takes something; those override it.
+        """
+        raise NotImplementedError(f"{self.name} claims nothing")
+
     @abstractmethod
     def matters(self, facts: F) -> dict[str, JsonValue]:
         """Pure. The facts an approval rests on; they enter the action digest. No times, no counters."""
@@ -95,7 +103,7 @@ class WriteTool(ABC, Generic[W, F, R]):
 
     @abstractmethod
     def title(self, arguments: W, facts: F) -> str:
-        """Pure. The action in plain words for a person, e.g. `Refund 312.40 USD to the card ending 4242 of order ord_…`.
+        """Pure. The action in plain words for a person, e.g. `Refund 312.40 USD to the card ending 4242`.
 
         Holds no text of the agent's.
         """
@@ -110,4 +118,4 @@ class WriteTool(ABC, Generic[W, F, R]):
 
     @abstractmethod
     def done(self, arguments: W, result: dict[str, JsonValue]) -> str:
-        """What was done, for the sentence of the reply, e.g. `refunded 4999 USD of order ord_…`."""
+        """What was done, for the sentence of the reply, e.g. `refunded 49.99 USD of order ord_…`."""

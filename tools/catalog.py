@@ -1,0 +1,148 @@
+"""Every tool there is: folders under `tools/` (and under an extra path) whose manifest and code agree."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import JsonValue
+
+import tools
+from schemas.tools import Manifest, ToolDescription
+from tools.arguments import object_schema, validate
+from tools.manifest import CatalogError, load_manifest
+from tools.protocol import Arguments, ReadTool, Refusal, WriteTool
+
+__all__ = ["AnyTool", "Catalog", "CatalogError", "Entry"]
+
+AnyTool = ReadTool[Any, Any] | WriteTool[Any, Any, Any]
+
+BUILT_IN = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tool and what it declares about itself."""
+
+    manifest: Manifest
+    tool: AnyTool
+    description: ToolDescription
+
+
+class Catalog:
+    """Read-only, loaded once per process."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = {entry.manifest.name: entry for entry in sorted(entries, key=lambda each: each.manifest.name)}
+
+    @classmethod
+    def load(cls, *extra: Path) -> "Catalog":
+        """The built-in tools and those of each folder in `extra`.
+
+        Raises CatalogError with one line per problem: file, field, and what is wrong.
+        """
+        folders, problems = _folders([BUILT_IN, *extra])
+        entries: list[Entry] = []
+        for folder in folders:
+            try:
+                entries.append(_load_entry(folder))
+            except CatalogError as error:
+                problems.extend(error.problems)
+        names = {entry.manifest.name for entry in entries}
+        problems.extend(
+            f"{entry.manifest.name}/manifest.yaml: undo_tool: there is no tool {entry.manifest.undo_tool}"
+            for entry in entries
+            if entry.manifest.undo_tool is not None and entry.manifest.undo_tool not in names
+        )
+        if problems:
+            raise CatalogError(problems)
+        return cls(entries)
+
+    def get(self, name: str) -> Entry | None:
+        return self._entries.get(name)
+
+    def all(self) -> tuple[Entry, ...]:
+        """By name."""
+        return tuple(self._entries.values())
+
+    def published(self) -> tuple[Entry, ...]:
+        """What an agent may be offered, by name. The others are internal."""
+        return tuple(entry for entry in self._entries.values() if entry.manifest.published)
+
+    def describe(self, name: str) -> ToolDescription:
+        """One entry of the tool list. Raises KeyError for an unknown name."""
+        return self._entries[name].description
+
+    def validate_arguments(self, name: str, arguments: Mapping[str, JsonValue]) -> Arguments | Refusal:
+        """The tool's own argument model, or INVALID_INPUT. Raises KeyError for an unknown name."""
+        return validate(cast("type[Arguments]", self._entries[name].tool.arguments_model), arguments)
+
+
+def _folders(roots: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Every folder with a manifest, and a problem for each name that two roots have."""
+    found: dict[str, Path] = {}
+    problems: list[str] = []
+    for root in roots:
+        if not root.is_dir():
+            problems.append(f"{root}: is not a folder")
+            continue
+        if root != BUILT_IN and str(root) not in tools.__path__:
+            # Makes `tools.<name>` importable from the extra path too, so that a tool is written the same way anywhere.
+            tools.__path__.append(str(root))
+        for manifest in sorted(root.glob("*/manifest.yaml")):
+            name = manifest.parent.name
+            if name in found:
+                problems.append(f"{manifest}: there is already a tool {name} in {found[name].parent}")
+            else:
+                found[name] = manifest.parent
+    return list(found.values()), problems
+
+
+def _load_entry(folder: Path) -> Entry:
+    manifest = load_manifest(folder / "manifest.yaml")
+    name = folder.name
+    try:
+        module = importlib.import_module(f"tools.{name}.tool")
+    except ImportError as error:
+        raise CatalogError([f"{folder / 'tool.py'}: cannot be imported: {error}"]) from error
+    tool = getattr(module, "TOOL", None)
+    if not isinstance(tool, ReadTool | WriteTool):
+        raise CatalogError([f"{folder / 'tool.py'}: TOOL must be a ReadTool or a WriteTool"])
+    checked = cast("AnyTool", tool)
+    problems = _disagreements(manifest, checked, name)
+    if problems:
+        raise CatalogError([f"{folder / 'manifest.yaml'}: {problem}" for problem in problems])
+    return Entry(manifest, checked, _describe(manifest, checked))
+
+
+def _disagreements(manifest: Manifest, tool: AnyTool, folder: str) -> list[str]:
+    """What the manifest says and the code or the folder does not."""
+    problems: list[str] = []
+    if not manifest.name == tool.name == folder:
+        problems.append(f"name: is {manifest.name}, the folder is {folder}, the tool's name is {tool.name}")
+    if manifest.writes != isinstance(tool, WriteTool):
+        problems.append(f"writes: is {str(manifest.writes).lower()}, which the tool's class contradicts")
+    if manifest.undo_tool is not None and manifest.reversibility == "irreversible":
+        problems.append("undo_tool: an irreversible tool has none")
+    return problems
+
+
+def _describe(manifest: Manifest, tool: AnyTool) -> ToolDescription:
+    """`annotations` are those of the Model Context Protocol: hints, never permissions.
+
+    Writes are idempotent by their `idempotency_key`, reads by nature.
+    """
+    return ToolDescription(
+        name=manifest.name,
+        version=manifest.version,
+        description=manifest.description,
+        input_schema=object_schema(tool.arguments_model),
+        output_schema=object_schema(tool.result_model, mode="serialization"),
+        annotations={
+            "title": manifest.title,
+            "readOnlyHint": not manifest.writes,
+            "destructiveHint": manifest.writes and manifest.reversibility != "reversible",
+            "idempotentHint": True,
+        },
+    )

@@ -1,0 +1,1 @@
+"""Refunds money of an order to the payment it was made with."""
