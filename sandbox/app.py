@@ -1,0 +1,46 @@
+"""The two ASGI apps of the sandbox. In-process use: `create_apps(open_state(directory))`, then any ASGI client."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from sandbox.control import Control
+from sandbox.gateway import Gateway
+from sandbox.state import State
+from sandbox.store import Store
+
+GATEWAY_KEY, STORE_KEY = "SANDBOX_GATEWAY_KEY", "SANDBOX_STORE_KEY"
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+class MissingKeyError(Exception):
+    """A key that callers must present is not set. The message names the variable."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What callers must present: the gateway's secret key and the store's."""
+
+    gateway: str
+    store: str
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Keys":
+        for name in (GATEWAY_KEY, STORE_KEY):
+            if not environment.get(name):
+                raise MissingKeyError(f"{name} is not set")
+        return cls(environment[GATEWAY_KEY], environment[STORE_KEY])
+
+
+def create_apps(state: State, keys: Keys | None = None) -> tuple[Starlette, Starlette]:
+    """The gateway's and the store's app on one state. Keys come from the environment unless given.
+
+    Raises MissingKeyError when the environment has none.
+    """
+    keys = keys or Keys.from_environment()
+    gateway = Gateway(state, keys.gateway)
+    v1 = Route("/v1/{rest:path}", gateway.v1, methods=METHODS)
+    return Starlette(routes=[v1, *Control(state).routes()]), Starlette(routes=Store(state, keys.store).routes())
