@@ -1,4 +1,4 @@
-"""The closed registry of reply codes: HTTP status, action, whether the same call may be sent again, and our sentence."""
+"""The closed registry of reply codes: HTTP status, action, whether the same call may be sent again, our sentence."""
 
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -91,10 +91,15 @@ REGISTRY: dict[Code, CodeSpec] = {
         202,
         False,
         "In progress",
-        "The call was accepted and is being worked on. Ask for its progress with the request_id; do not send a new one.",
+        "The call was accepted and is being worked on. Ask for its progress with the request_id; do not send another.",
     ),
     Code.INVALID_INPUT: CodeSpec(
-        "refused", "repair_input", 422, False, "Invalid input", "The call was not accepted: {problem}. Correct it and send again."
+        "refused",
+        "repair_input",
+        422,
+        False,
+        "Invalid input",
+        "The call was not accepted: {problem}. Correct it and send again.",
     ),
     Code.UNAUTHENTICATED: CodeSpec(
         "refused",
@@ -143,7 +148,8 @@ REGISTRY: dict[Code, CodeSpec] = {
         422,
         False,
         "More than can be refunded",
-        "Order {order_id} was paid {paid_cents}; you requested {requested_cents}; at most {max_amount_cents} can be refunded. {repair}",
+        "Order {order_id} was paid {paid_cents}; you requested {requested_cents}; "
+        "at most {max_amount_cents} can be refunded. {repair}",
     ),
     Code.CURRENCY_MISMATCH: CodeSpec(
         "refused",
@@ -218,7 +224,7 @@ REGISTRY: dict[Code, CodeSpec] = {
         409,
         False,
         "Approval no longer holds",
-        "It was approved, but what it was approved on has changed ({because}); nothing was done. Hand over to a person.",
+        "It was approved, but what that rested on has changed ({because}); nothing was done. Hand over to a person.",
     ),
     Code.CANCELLED: CodeSpec(
         "cancelled", "none", 409, False, "Cancelled", "The call was withdrawn before it was decided; nothing was done."
@@ -271,7 +277,7 @@ REGISTRY: dict[Code, CodeSpec] = {
         202,
         False,
         "Outcome not known yet",
-        "The answer of the remote system was lost, so the {operation} may or may not have happened; it is being looked up. "
+        "The remote system's answer was lost: the {operation} may or may not have happened; it is being looked up. "
         "Do not send it again; ask for its progress with the request_id.",
     ),
     Code.INTERNAL_FAILURE: CodeSpec(

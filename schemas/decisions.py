@@ -11,10 +11,7 @@ from schemas.replies import Explanation, Verdict
 
 
 class Claim(Model):
-    """What a write takes from something finite: `amount` of `resource`, of which `available` was left when facts were read.
-
-    `available` already has what is reserved by other open calls taken off where the ledger knows it.
-    """
+    """What a write takes from something finite: `amount` of `resource`, `available` of it left when facts were read."""
 
     resource: str
     amount: int
@@ -37,7 +34,7 @@ class PolicyDecision(Model):
 
 
 class HumanDecision(Model):
-    """The payload of a signed decision (compact JWS, EdDSA). Single use: it binds one approval and one action digest."""
+    """The payload of a signed decision. Single use: it binds one approval and one action digest."""
 
     decision_id: str
     approval_id: str
@@ -83,7 +80,8 @@ class Approval(Model):
     approvers: str
     requested_at: datetime
     expires_at: datetime
-    decisions: tuple[HumanDecision, ...]
+    closed_at: datetime | None = None
+    decisions: tuple[HumanDecision, ...] = ()
     untrusted: dict[str, str]
     """The agent's own words, by argument name."""
     agent_id: str

@@ -17,7 +17,7 @@ class Effect(Model):
     operation_id: str
     gateway_key: str
     target: dict[str, JsonValue]
-    """Tool-defined: what to change where, e.g. payment id, amount, currency. Fixed here, never read again from the agent."""
+    """Tool-defined: what to change where, e.g. payment id, amount, currency. Fixed from here on."""
     intended_at: datetime
     attempt: int = 1
 

@@ -11,10 +11,9 @@ Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
 Minor = Annotated[int, Field(ge=0)]
 
 # ISO 4217 minor-unit exponents that are not 2.
-_EXPONENTS: dict[str, int] = dict.fromkeys(
-    ("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"),
-    0,
-) | dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3)
+_ZERO = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split()
+_THREE = "BHD IQD JOD KWD LYD OMR TND".split()
+_EXPONENTS: dict[str, int] = {code: 0 for code in _ZERO} | {code: 3 for code in _THREE}
 
 
 def exponent(currency: str) -> int:

@@ -11,7 +11,7 @@ Verdict = Literal["free", "notify", "hold", "refuse"]
 
 
 class Reply(Model):
-    """Built from an allow-list: what is not a field here cannot reach an agent. Field meanings: docs/reference/api.md."""
+    """Built from an allow-list: what is not a field here cannot reach an agent."""
 
     ok: bool
     status: Status
@@ -38,7 +38,7 @@ class Reply(Model):
 
 
 class Explanation(Model):
-    """What a reply says beside its code: the values its sentence needs and the optional fields. Stored with the call."""
+    """What a reply says beside its code: the values of its sentence and the optional fields. Stored with the call."""
 
     values: dict[str, str | int] = Field(default_factory=dict[str, str | int])
     action: Action | None = None

@@ -1,0 +1,34 @@
+"""What the routes work with; made by the composition root, found on the application's state."""
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+from temporalio.client import Client
+
+from api.waiting import Waiters
+from ledger.ledger import Ledger
+from ledger.signing import DecisionSigner
+from tools.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The services behind the routes."""
+
+    ledger: Ledger
+    catalog: Catalog
+    signer: DecisionSigner
+    temporal: Client
+    waiters: Waiters
+    task_queue: str
+    public_url: str
+    temporal_ui_url: str | None = None
+    namespace: str = "default"
+
+
+def _context(request: Request) -> Context:
+    return cast(Context, request.app.state.context)
+
+
+Services = Annotated[Context, Depends(_context)]

@@ -1,0 +1,260 @@
+"""The admission transaction: count, decide and record a new call, whatever runs at the same time."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+from pydantic import JsonValue
+
+from ledger.approvals import card_context
+from ledger.calls import columns
+from ledger.chain import GENESIS, Head, extend
+from ledger.data_keys import DataKeys
+from ledger.database import Connection, Pool
+from ledger.keys import DataKey
+from ledger.queries import load
+from ledger.records import CallDetails, CallRecord, details_context
+from schemas.calls import Binding, Call
+from schemas.codes import Code, Status
+from schemas.decisions import Approval, PolicyDecision
+from schemas.effects import Effect
+from schemas.events import Event
+from schemas.replies import Explanation
+
+_SQL = load("calls")
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run as it stands, the database's clock, and the call that already has this workflow id, if any."""
+
+    binding: Binding
+    tools: frozenset[str]
+    is_open: bool
+    existing: str | None
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What to count: live uses of `subject` in the last `seconds` (None: ever)."""
+
+    name: str
+    subject: str
+    seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    count: int
+    amount: int
+    oldest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What the transaction read under its locks: the clock, what others hold of the claimed resource, usage by window."""
+
+    now: datetime
+    reserved: int
+    usage: dict[str, Usage]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What was decided about a new call."""
+
+    events: Sequence[Event]
+    status: Status
+    code: Code
+    decision: PolicyDecision
+    facts: dict[str, JsonValue]
+    explanation: Explanation | None = None
+    result: dict[str, JsonValue] | None = None
+    effect: Effect | None = None
+    approval: Approval | None = None
+    uses: Sequence[tuple[str, int]] = ()
+    """(subject, amount) that the call holds until its outcome is known."""
+
+
+class AlreadyAdmitted(Exception):
+    """Another call has this workflow id: its request id is the only argument."""
+
+    @property
+    def request_id(self) -> str:
+        return str(self.args[0])
+
+
+class Admissions:
+    """Admits calls."""
+
+    def __init__(self, pool: Pool, keys: DataKeys) -> None:
+        self._pool = pool
+        self._keys = keys
+
+    async def run(self, run_id: str, workflow_id: str) -> RunState | None:
+        """The run; None when there is none."""
+        row = await self._pool.fetchrow(_SQL["run_and_call"], run_id, workflow_id)
+        if row is None:
+            return None
+        binding = Binding(**{name: row[name] for name in Binding.model_fields})
+        return RunState(binding, frozenset(row["tools"]), row["is_open"], row["request_id"], row["now"])
+
+    async def admit(
+        self,
+        call: Call,
+        windows: Sequence[Window],
+        resource: str | None,
+        facts_since: datetime,
+        decide: Callable[[Reads], Admitted],
+    ) -> CallRecord:
+        """Count under locks, let `decide` (pure) say what becomes of the call, and record it. Raises AlreadyAdmitted.
+
+        `resource` is the subject whose reservations matter; `facts_since` is the database's clock from before its
+        facts were read, so that what was spent since is still counted as reserved.
+        """
+        subjects = sorted({_lock_key(call, s) for s in [w.subject for w in windows] + ([resource] if resource else [])})
+        try:
+            async with self._pool.acquire() as connection, connection.transaction():
+                if subjects:
+                    await connection.execute(_SQL["lock_subjects"], subjects)
+                reads = await self._reads(connection, call, windows, resource, facts_since)
+                return await self._insert(connection, call, decide(reads), reads.now)
+        except asyncpg.UniqueViolationError:
+            # The rollback released everything; whoever won is committed by now.
+            existing = await self._pool.fetchval(_SQL["request_of_workflow"], call.workflow_id)
+            raise AlreadyAdmitted(existing) from None
+
+    async def record(self, call: Call, admitted: Admitted, now: datetime) -> CallRecord:
+        """Record a call that takes nothing and counts against nothing. Raises AlreadyAdmitted."""
+        try:
+            async with self._pool.acquire() as connection:
+                return await self._insert(connection, call, admitted, now)
+        except asyncpg.UniqueViolationError:
+            existing = await self._pool.fetchval(_SQL["request_of_workflow"], call.workflow_id)
+            raise AlreadyAdmitted(existing) from None
+
+    async def preview(
+        self, call: Call, windows: Sequence[Window], resource: str | None, facts_since: datetime
+    ) -> Reads:
+        """What `admit` would read now, without a lock or a trace."""
+        async with self._pool.acquire() as connection:
+            return await self._reads(connection, call, windows, resource, facts_since, strict=False)
+
+    async def _reads(
+        self,
+        connection: Connection,
+        call: Call,
+        windows: Sequence[Window],
+        resource: str | None,
+        facts_since: datetime,
+        *,
+        strict: bool = True,
+    ) -> Reads:
+        rows = await connection.fetch(
+            _SQL["admission_reads"],
+            call.binding.tenant,
+            call.workflow_id,
+            list(range(len(windows))),
+            [window.subject for window in windows],
+            [window.seconds for window in windows],
+            call.request_id,
+            call.tool,
+            resource,
+            facts_since,
+        )
+        if strict and rows[0]["existing"] is not None:
+            raise AlreadyAdmitted(rows[0]["existing"])
+        usage: dict[str, Usage] = {}
+        for row in rows if windows else []:
+            usage[windows[row["i"]].name] = Usage(row["count"], row["amount"], row["oldest"])
+        return Reads(rows[0]["now"], rows[0]["reserved"], usage)
+
+    async def _insert(self, connection: Connection, call: Call, admitted: Admitted, now: datetime) -> CallRecord:
+        binding, decision, effect = call.binding, admitted.decision, admitted.effect
+        key = await self._keys.for_subject(connection, binding.tenant, binding.customer_id)
+        rows, head = extend(
+            Head(0, GENESIS), admitted.events, tenant=binding.tenant, request_id=call.request_id, at=now, key=key
+        )
+        details = CallDetails(
+            call=call,
+            facts=admitted.facts,
+            decision=decision,
+            explanation=admitted.explanation,
+            result=admitted.result,
+            effect=effect,
+        )
+        approval_id = admitted.approval.approval_id if admitted.approval else None
+        await connection.execute(
+            _SQL["insert_call"],
+            call.request_id,
+            binding.tenant,
+            binding.run_id,
+            binding.agent_id,
+            binding.customer_id,
+            call.tool,
+            call.workflow_id,
+            call.arguments_digest,
+            admitted.status,
+            admitted.code,
+            decision.verdict,
+            decision.rule,
+            decision.policy_version,
+            approval_id,
+            effect.operation_id if effect else None,
+            effect.intended_at if effect else None,
+            now,
+            head.n,
+            head.hash,
+            key.key_id,
+            key.seal(details.model_dump_json().encode(), details_context(binding.tenant, call.request_id)),
+            *columns(rows),
+            [subject for subject, _ in admitted.uses],
+            [amount for _, amount in admitted.uses],
+        )
+        if admitted.approval is not None:
+            await self._insert_approval(connection, admitted.approval, key)
+        return CallRecord(
+            request_id=call.request_id,
+            tenant=binding.tenant,
+            agent_id=binding.agent_id,
+            tool=call.tool,
+            workflow_id=call.workflow_id,
+            arguments_digest=call.arguments_digest,
+            status=admitted.status,
+            code=admitted.code,
+            verdict=decision.verdict,
+            policy_version=decision.policy_version,
+            approval_id=approval_id,
+            operation_id=effect.operation_id if effect else None,
+            intended_at=effect.intended_at if effect else None,
+            created_at=now,
+            updated_at=now,
+            head=head,
+            details=details,
+        )
+
+    async def _insert_approval(self, connection: Connection, approval: Approval, key: DataKey) -> None:
+        await connection.execute(
+            _SQL["insert_approval"],
+            approval.approval_id,
+            approval.request_id,
+            approval.tenant,
+            approval.tool,
+            approval.approvers,
+            approval.rule,
+            approval.policy_version,
+            approval.action_digest,
+            approval.requested_at,
+            approval.expires_at,
+            key.key_id,
+            key.seal(approval.model_dump_json().encode(), card_context(approval.tenant, approval.approval_id)),
+        )
+
+
+def _lock_key(call: Call, subject: str) -> int:
+    """A 64-bit advisory lock key; a collision only makes two calls wait for each other."""
+    name = f"{call.binding.tenant}/{call.tool}/{subject}"
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)

@@ -1,0 +1,238 @@
+"""Approvals: what waits for a person, and the one place where a decision takes effect."""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import asyncpg
+
+from ledger.calls import Calls
+from ledger.data_keys import DataKeys
+from ledger.database import Connection, Pool
+from ledger.queries import load
+from ledger.records import CallRecord, Step
+from schemas.canonical import canonical
+from schemas.codes import Code, Status
+from schemas.decisions import Approval, HumanDecision
+from schemas.events import (
+    ApprovalDenied,
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalViewed,
+    ApprovalVoided,
+    CallCancelled,
+    CallSettled,
+    DecisionRejected,
+)
+from schemas.replies import Explanation
+
+_SQL = load("approvals")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FAR = datetime(9999, 1, 1, tzinfo=UTC)
+
+StepFunction = Callable[[CallRecord, datetime], Step | None]
+
+
+class Verdict(enum.Enum):
+    """What became of a decision."""
+
+    RECORDED = "recorded"
+    REPEATED = "repeated"
+    """The very same decision was recorded before."""
+    ALREADY_DECIDED = "already_decided"
+    EXPIRED = "expired"
+    STALE = "stale"
+    """It was made on another action than the one that waits."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    approval_id: str
+    token: str
+    workflow_id: str
+
+
+def card_context(tenant: str, approval_id: str) -> bytes:
+    return canonical([tenant, approval_id, "card"])
+
+
+class Approvals:
+    """The approvals of the ledger."""
+
+    def __init__(self, pool: Pool, keys: DataKeys, calls: Calls) -> None:
+        self._pool = pool
+        self._keys = keys
+        self._calls = calls
+
+    async def decide(self, decision: HumanDecision, token: str) -> tuple[Verdict, CallRecord | None]:
+        """Record a verified decision. The first one wins; a denial settles the call at once.
+
+        `token` is the signed form of `decision`. The deadline is the database's clock's to judge.
+        """
+        async with self._pool.acquire() as connection, connection.transaction():
+            row = await connection.fetchrow(_SQL["approval_request"], decision.approval_id, decision.tenant)
+            if row is None or row["request_id"] != decision.request_id:
+                return Verdict.UNKNOWN, None
+            record, now = await self._calls.lock(connection, decision.request_id)
+            row = await connection.fetchrow(_SQL["lock_approval"], decision.approval_id)
+            verdict = _judge(row, decision, now)
+            if verdict is Verdict.RECORDED:
+                fields = (decision.approval_id, decision.request_id, decision.approver, decision.verdict)
+                inserted = await connection.fetchval(
+                    _SQL["insert_decision"], decision.decision_id, *fields, decision.reason, now, token
+                )
+                if inserted is None:
+                    return Verdict.ALREADY_DECIDED, record
+                record = await self._calls.write(connection, record, _decided(decision, token), now)
+            elif await connection.fetchval(_SQL["has_decision"], decision.decision_id):
+                verdict = Verdict.REPEATED
+            return verdict, record
+
+    async def reject(self, request_id: str, approval_id: str, because: str) -> CallRecord:
+        """Record that something claimed to be a decision and was not."""
+
+        def step(record: CallRecord, now: datetime) -> Step:
+            event = DecisionRejected(approval_id=approval_id, because=because)
+            return Step([event], record.status, record.code)
+
+        return (await self._calls.advance(request_id, step))[0]
+
+    async def expire(self, request_id: str) -> CallRecord:
+        """Close the approval as expired when its deadline has passed undecided; the call as it then is."""
+
+        def step(record: CallRecord, now: datetime) -> Step | None:
+            if record.status != "pending_approval" or record.approval_id is None:
+                return None
+            events = (ApprovalExpired(approval_id=record.approval_id), _settled("expired", Code.APPROVAL_EXPIRED))
+            return Step(events, "expired", Code.APPROVAL_EXPIRED, Explanation(), approval="expired", uses="released")
+
+        return await self._close(request_id, step)
+
+    async def withdraw(self, request_id: str, principal: str) -> tuple[CallRecord, bool]:
+        """Withdraw a parked call; whether it was this that closed it."""
+        closed = False
+
+        def step(record: CallRecord, now: datetime) -> Step | None:
+            nonlocal closed
+            if record.status != "pending_approval":
+                return None
+            closed = True
+            events = (CallCancelled(principal=principal), _settled("cancelled", Code.CANCELLED))
+            return Step(events, "cancelled", Code.CANCELLED, Explanation(), approval="withdrawn", uses="released")
+
+        return await self._close(request_id, step), closed
+
+    async def void(self, request_id: str, because: str, facts: dict[str, object]) -> CallRecord:
+        """An approval that no longer holds: the call is refused, what it held is released."""
+
+        def step(record: CallRecord, now: datetime) -> Step | None:
+            if record.settled or record.approval_id is None or record.intended_at is not None:
+                return None
+            said = Explanation(values={"because": because})
+            voided = ApprovalVoided.model_validate(
+                {"approval_id": record.approval_id, "because": because, "facts": facts}
+            )
+            settled = CallSettled(status="refused", code=Code.APPROVAL_VOID, explanation=said)
+            return Step((voided, settled), "refused", Code.APPROVAL_VOID, said, approval="voided", uses="released")
+
+        return (await self._calls.advance(request_id, step))[0]
+
+    async def _close(self, request_id: str, step: StepFunction) -> CallRecord:
+        """Advance unless a decision was recorded first: then the call stays as the decision left it."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            record, now = await self._calls.lock(connection, request_id)
+            change = step(record, now)
+            if change is None or record.approval_id is None:
+                return record
+            row = await connection.fetchrow(_SQL["lock_approval"], record.approval_id)
+            if row is None or row["status"] != "open":
+                return record
+            if change.approval == "expired" and now < row["expires_at"]:
+                return record
+            return await self._calls.write(connection, record, change, now)
+
+    async def get(self, tenant: str, approval_id: str) -> Approval | None:
+        async with self._pool.acquire() as connection:
+            row = await connection.fetchrow(_SQL["read_approval"], approval_id, tenant)
+            return None if row is None else await self._open(connection, row)
+
+    async def granted_by(self, approval_id: str) -> list[str]:
+        """The signed decisions of an approval, in order."""
+        return [row["token"] for row in await self._pool.fetch(_SQL["decisions_of"], approval_id)]
+
+    async def waiting(
+        self, tenant: str, *, after: tuple[datetime, str] | None, tool: str | None, limit: int
+    ) -> list[Approval]:
+        """What waits, oldest deadline first, after a (deadline, id) cursor."""
+        return await self._page("open_approvals", tenant, after or (_EPOCH, ""), tool, limit)
+
+    async def closed(
+        self, tenant: str, *, after: tuple[datetime, str] | None, tool: str | None, limit: int
+    ) -> list[Approval]:
+        """What no longer waits, newest first."""
+        return await self._page("closed_approvals", tenant, after or (_FAR, ""), tool, limit)
+
+    async def counts(self, tenant: str) -> dict[str, int]:
+        """How many wait, by tool."""
+        return {row["tool"]: row["count"] for row in await self._pool.fetch(_SQL["count_open"], tenant)}
+
+    async def viewed(self, approval: Approval, viewer: str) -> None:
+        """Record that a person opened the page while it waits (once per person)."""
+
+        def step(record: CallRecord, now: datetime) -> Step:
+            event = ApprovalViewed(approval_id=approval.approval_id, viewer=viewer)
+            return Step([event], record.status, record.code)
+
+        if await self._pool.fetchval(_SQL["insert_view"], approval.approval_id, viewer):
+            await self._calls.advance(approval.request_id, step)
+
+    async def undelivered(self, seconds: float) -> list[Undelivered]:
+        """Decisions recorded at least so long ago whose call has not moved on."""
+        rows = await self._pool.fetch(_SQL["undelivered_decisions"], seconds)
+        return [Undelivered(row["approval_id"], row["token"], row["workflow_id"]) for row in rows]
+
+    async def _page(
+        self, query: str, tenant: str, after: tuple[datetime, str], tool: str | None, limit: int
+    ) -> list[Approval]:
+        async with self._pool.acquire() as connection:
+            rows = await connection.fetch(_SQL[query], tenant, *after, tool, limit)
+            return [await self._open(connection, row) for row in rows]
+
+    async def _open(self, connection: Connection, row: asyncpg.Record) -> Approval:
+        key = await self._keys.by_id(connection, row["key_id"])
+        card = Approval.model_validate_json(key.open(row["card"], card_context(row["tenant"], row["approval_id"])))
+        return card.model_copy(update={"status": row["status"], "closed_at": row["closed_at"]})
+
+
+def _judge(row: asyncpg.Record | None, decision: HumanDecision, now: datetime) -> Verdict:
+    if row is None:
+        return Verdict.UNKNOWN
+    if row["status"] == "expired" or (row["status"] == "open" and now >= row["expires_at"]):
+        return Verdict.EXPIRED
+    if row["status"] != "open":
+        return Verdict.ALREADY_DECIDED
+    if row["action_digest"] != decision.action_digest:
+        return Verdict.STALE
+    return Verdict.RECORDED
+
+
+def _decided(decision: HumanDecision, token: str) -> Step:
+    event = ApprovalGranted if decision.verdict == "approve" else ApprovalDenied
+    decided = event(
+        approval_id=decision.approval_id,
+        decision_id=decision.decision_id,
+        approver=decision.approver,
+        reason=decision.reason,
+        action_digest=decision.action_digest,
+        token=token,
+    )
+    if decision.verdict == "approve":
+        return Step([decided], "in_progress", Code.IN_PROGRESS, Explanation(), approval="granted")
+    events = (decided, _settled("denied", Code.USER_DENIED))
+    return Step(events, "denied", Code.USER_DENIED, Explanation(), approval="denied", uses="released")
+
+
+def _settled(status: Status, code: Code) -> CallSettled:
+    return CallSettled(status=status, code=code)

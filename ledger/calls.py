@@ -1,0 +1,139 @@
+"""Reading calls and moving them on: a change is events plus the projections that follow, in one transaction."""
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from ledger.chain import EventRow, body_context, extend
+from ledger.data_keys import DataKeys
+from ledger.database import Connection, Pool
+from ledger.queries import load
+from ledger.records import CallRecord, Step, details_context, open_record
+from schemas.canonical import canonical
+from schemas.events import EVENT, Event
+
+_SQL = load("calls")
+
+
+class UnknownCall(Exception):
+    """There is no such call, or not for this tenant."""
+
+
+class Calls:
+    """The calls of the ledger."""
+
+    def __init__(self, pool: Pool, keys: DataKeys) -> None:
+        self._pool = pool
+        self._keys = keys
+
+    async def read(self, request_id: str) -> CallRecord:
+        """Raises UnknownCall."""
+        async with self._pool.acquire() as connection:
+            row = await connection.fetchrow(_SQL["read_call"], request_id)
+            if row is None:
+                raise UnknownCall(request_id)
+            return open_record(row, await self._keys.by_id(connection, row["key_id"]))
+
+    async def visible_to(self, tenant: str, agent_id: str, request_id: str) -> CallRecord | None:
+        """The call when it belongs to this tenant and agent; None otherwise, whatever the reason."""
+        async with self._pool.acquire() as connection:
+            row = await connection.fetchrow(_SQL["visible_call"], request_id, tenant, agent_id)
+            return None if row is None else open_record(row, await self._keys.by_id(connection, row["key_id"]))
+
+    async def by_workflow_ids(self, workflow_ids: Sequence[str]) -> list[CallRecord]:
+        """Those of these calls that the ledger knows."""
+        async with self._pool.acquire() as connection:
+            rows = await connection.fetch(_SQL["by_workflow_ids"], workflow_ids)
+            return [open_record(row, await self._keys.by_id(connection, row["key_id"])) for row in rows]
+
+    async def settled_or_parked(self, workflow_ids: Sequence[str]) -> dict[str, str]:
+        """Status by workflow id of those that are no longer being worked on."""
+        rows = await self._pool.fetch(_SQL["states_by_workflow_ids"], workflow_ids)
+        return {row["workflow_id"]: row["status"] for row in rows}
+
+    async def advance(
+        self, request_id: str, decide: Callable[[CallRecord, datetime], Step | None]
+    ) -> tuple[CallRecord, bool]:
+        """Lock the call, let `decide` say what changes (None: nothing), write it: (the call after it, whether it changed).
+
+        `decide` gets the call and the database's clock, and must be pure. Raises UnknownCall.
+        """
+        async with self._pool.acquire() as connection, connection.transaction():
+            record, now = await self.lock(connection, request_id)
+            step = decide(record, now)
+            if step is None:
+                return record, False
+            return await self.write(connection, record, step, now), True
+
+    async def lock(self, connection: Connection, request_id: str) -> tuple[CallRecord, datetime]:
+        """The call, locked until the transaction ends, and the database's clock. Raises UnknownCall."""
+        row = await connection.fetchrow(_SQL["lock_call"], request_id)
+        if row is None:
+            raise UnknownCall(request_id)
+        return open_record(row, await self._keys.by_id(connection, row["key_id"])), row["now"]
+
+    async def write(self, connection: Connection, record: CallRecord, step: Step, now: datetime) -> CallRecord:
+        """Append the step's events and move the projections; the call must be locked by `connection`."""
+        key = await self._keys.for_subject(connection, record.tenant, record.details.call.binding.customer_id)
+        rows, head = extend(
+            record.head, step.events, tenant=record.tenant, request_id=record.request_id, at=now, key=key
+        )
+        after = step.applied_to(record, head, now)
+        await connection.execute(
+            _SQL["advance_call"],
+            record.request_id,
+            record.tenant,
+            now,
+            key.key_id,
+            *columns(rows),
+            step.approval,
+            record.approval_id,
+            step.uses,
+            after.status,
+            after.code,
+            after.operation_id,
+            after.intended_at,
+            head.n,
+            head.hash,
+            key.seal(after.details.model_dump_json().encode(), details_context(record.tenant, record.request_id)),
+        )
+        return after
+
+    async def events(self, request_id: str) -> list[tuple[EventRow, Event]]:
+        """The events of a call in order, decrypted. Raises UnknownCall when there are none."""
+        async with self._pool.acquire() as connection:
+            found = await connection.fetch(_SQL["events_of"], request_id)
+            if not found:
+                raise UnknownCall(request_id)
+            opened: list[tuple[EventRow, Event]] = []
+            for row in found:
+                key = await self._keys.by_id(connection, row["key_id"])
+                context = body_context(row["tenant"], request_id, row["n"], row["type"], row["version"])
+                fields = {name: row[name] for name in EventRow.__slots__}
+                opened.append((EventRow(**fields), EVENT.validate_json(key.open(row["body"], context))))
+            return opened
+
+    async def recent(self, *, tenant: str | None, status: str | None, limit: int) -> list[dict[str, object]]:
+        """Newest first, plain columns only."""
+        return [dict(row) for row in await self._pool.fetch(_SQL["list_calls"], tenant, status, limit)]
+
+    async def open_for(
+        self, seconds: float, after: tuple[datetime, str], limit: int
+    ) -> list[tuple[str, str, str, datetime]]:
+        """(request id, workflow id, status, changed at) of calls that should be running, after a cursor."""
+        rows = await self._pool.fetch(_SQL["open_calls"], seconds, *after, limit)
+        return [(row["request_id"], row["workflow_id"], row["status"], row["updated_at"]) for row in rows]
+
+    async def diagnose(self, record: CallRecord, account: dict[str, JsonValue]) -> None:
+        """Store the protected record of what went wrong."""
+        async with self._pool.acquire() as connection:
+            key = await self._keys.for_subject(connection, record.tenant, record.details.call.binding.customer_id)
+            body = key.seal(json.dumps(account).encode(), canonical([record.tenant, record.request_id, "diagnostic"]))
+            await connection.execute(_SQL["insert_diagnostic"], record.request_id, record.tenant, key.key_id, body)
+
+
+def columns(rows: Sequence[EventRow]) -> tuple[list[object], ...]:
+    """Rows as the arrays that the statements unnest: n, type, version, body, previous, hash."""
+    return tuple([getattr(row, name) for row in rows] for name in ("n", "type", "version", "body", "previous", "hash"))

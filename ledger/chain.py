@@ -1,0 +1,78 @@
+"""The hash chain of one call's events. Pure."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ledger.keys import DataKey
+from schemas.canonical import canonical
+from schemas.events import Event
+
+GENESIS = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One row of `events` as it is stored."""
+
+    tenant: str
+    request_id: str
+    n: int
+    type: str
+    version: int
+    at: datetime
+    key_id: str
+    body: bytes
+    previous: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last event of a call: its number and hash."""
+
+    n: int
+    hash: bytes
+
+
+def body_context(tenant: str, request_id: str, n: int, type_: str, version: int) -> bytes:
+    """Associated data of an event's ciphertext: a body cannot be moved to another place."""
+    return canonical([tenant, request_id, n, type_, version])
+
+
+def event_hash(row: EventRow) -> bytes:
+    """SHA-256 over every plain column, the ciphertext and the previous hash (canonical JSON, RFC 8785)."""
+    return hashlib.sha256(
+        canonical(
+            {
+                "at": row.at.astimezone(UTC).isoformat(timespec="microseconds"),
+                "body": hashlib.sha256(row.body).hexdigest(),
+                "key_id": row.key_id,
+                "n": row.n,
+                "previous": row.previous.hex(),
+                "request_id": row.request_id,
+                "tenant": row.tenant,
+                "type": row.type,
+                "version": row.version,
+            }
+        )
+    ).digest()
+
+
+def extend(
+    head: Head, events: Sequence[Event], *, tenant: str, request_id: str, at: datetime, key: DataKey
+) -> tuple[list[EventRow], Head]:
+    """Rows that follow `head`, and the new head."""
+    rows: list[EventRow] = []
+    for event in events:
+        n = head.n + 1
+        body = key.seal(
+            canonical(event.model_dump(mode="json")), body_context(tenant, request_id, n, event.type, event.version)
+        )
+        bare = EventRow(tenant, request_id, n, event.type, event.version, at, key.key_id, body, head.hash, b"")
+        head = Head(n, event_hash(bare))
+        rows.append(
+            EventRow(tenant, request_id, n, event.type, event.version, at, key.key_id, body, bare.previous, head.hash)
+        )
+    return rows, head

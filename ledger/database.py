@@ -1,0 +1,18 @@
+"""Connections to Postgres."""
+
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+    Pool = asyncpg.Pool[asyncpg.Record]
+else:
+    Connection = Pool = object
+
+
+async def connect(database_url: str, *, minimum: int = 1, maximum: int = 10) -> "Pool":
+    """A pool of connections. Raises asyncpg's and OS errors when the database does not answer."""
+    return await asyncpg.create_pool(database_url, min_size=minimum, max_size=maximum, command_timeout=30)

@@ -1,0 +1,172 @@
+"""Who may do what: tokens, runs, people and their sessions. Tokens and sessions are stored as SHA-256 only."""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import asyncpg
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from ledger.database import Pool
+from ledger.queries import load
+from schemas.calls import Binding
+from schemas.ids import new_run_id
+
+_SQL = load("principals")
+TokenKind = Literal["service", "run", "approver", "operator"]
+_PREFIX: dict[TokenKind, str] = {"service": "cs_svc", "run": "cs_run", "approver": "cs_apr", "operator": "cs_opr"}
+_HASHER = PasswordHasher()
+# Verified when the user is unknown, so that a wrong name takes as long as a wrong password.
+_NOBODY = _HASHER.hash(secrets.token_hex(16))
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The live holder of a token. `binding` and `tools` are a run's; `roles` a person's."""
+
+    kind: TokenKind
+    tenant: str
+    name: str
+    binding: Binding | None = None
+    tools: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Someone who signed in on the web form."""
+
+    tenant: str
+    username: str
+    display_name: str
+    roles: frozenset[str]
+    csrf: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRun:
+    run_id: str
+    token: str
+    expires_at: datetime
+
+
+def new_token(kind: TokenKind) -> str:
+    """256 random bits behind a prefix that says what it opens (so that secret scanners find it)."""
+    return f"{_PREFIX[kind]}_{secrets.token_urlsafe(32)}"
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+class Principals:
+    """Everyone and everything that can authenticate."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def authenticate(self, token: str) -> Principal | None:
+        """Who holds this token now; None when it is unknown, expired, revoked, or its holder is disabled.
+
+        Looked up by hash in the database on every request, so a revocation holds from the very next one.
+        """
+        row = await self._pool.fetchrow(_SQL["by_token"], _hash(token))
+        if row is None:
+            return None
+        binding = None
+        if row["kind"] == "run":
+            binding = Binding(**{name: row[name] for name in Binding.model_fields})
+        return Principal(
+            kind=row["kind"],
+            tenant=row["tenant"],
+            name=row["principal"],
+            binding=binding,
+            tools=frozenset(row["tools"] or ()),
+            roles=frozenset(row["roles"] or ()),
+        )
+
+    async def issue(
+        self,
+        kind: TokenKind,
+        tenant: str,
+        principal: str,
+        *,
+        token: str | None = None,
+        expires_at: datetime | None = None,
+    ) -> tuple[str, str]:
+        """(token id, token). `token` gives a known value, for seeding; it is stored once."""
+        value = token or new_token(kind)
+        token_id = f"tok_{secrets.token_hex(8)}"
+        await self._pool.execute(
+            _SQL["insert_token"], token_id, _hash(value), kind, tenant, principal, None, expires_at
+        )
+        return token_id, value
+
+    async def revoke(self, token_id: str) -> bool:
+        return await self._pool.fetchval(_SQL["revoke_token"], token_id) is not None
+
+    async def tokens(self) -> list[asyncpg.Record]:
+        return await self._pool.fetch(_SQL["list_tokens"])
+
+    async def open_run(
+        self, service: Principal, *, agent_id: str, actor_id: str, customer_id: str, tools: Sequence[str], seconds: int
+    ) -> OpenedRun:
+        """Open a run for the tenant of `service` and mint its token."""
+        run_id, token = new_run_id(), new_token("run")
+        expires_at = await self._pool.fetchval(
+            _SQL["open_run"],
+            run_id,
+            service.tenant,
+            agent_id,
+            actor_id,
+            customer_id,
+            list(tools),
+            service.name,
+            seconds,
+            f"tok_{secrets.token_hex(8)}",
+            _hash(token),
+        )
+        return OpenedRun(run_id, token, expires_at)
+
+    async def add_user(
+        self, tenant: str, username: str, display_name: str, password: str, roles: Sequence[str]
+    ) -> bool:
+        """Whether the person was new; an existing account is left as it is."""
+        added = await self._pool.fetchval(
+            _SQL["upsert_user"], tenant, username.lower(), display_name, _HASHER.hash(password), list(roles)
+        )
+        return added is not None
+
+    async def users(self) -> list[asyncpg.Record]:
+        return await self._pool.fetch(_SQL["list_users"])
+
+    async def disable_user(self, username: str) -> bool:
+        return await self._pool.fetchval(_SQL["disable_user"], username.lower()) is not None
+
+    async def sign_in(self, username: str, password: str, *, seconds: int = 8 * 3600) -> tuple[str, Person] | None:
+        """(session secret, person) when the password is right; None otherwise, after the same work."""
+        row = await self._pool.fetchrow(_SQL["user"], username.lower())
+        try:
+            _HASHER.verify(row["password_hash"] if row else _NOBODY, password)
+        except (VerificationError, InvalidHashError):
+            return None
+        if row is None:
+            return None
+        secret, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        await self._pool.execute(_SQL["prune_sessions"])
+        await self._pool.execute(_SQL["open_session"], _hash(secret), row["username"], csrf, seconds)
+        return secret, Person(row["tenant"], row["username"], row["display_name"], frozenset(row["roles"]), csrf)
+
+    async def session(self, secret: str) -> Person | None:
+        """Who is signed in with this session; None when it ended or the person is disabled."""
+        row = await self._pool.fetchrow(_SQL["session"], _hash(secret))
+        if row is None:
+            return None
+        return Person(row["tenant"], row["username"], row["display_name"], frozenset(row["roles"]), row["csrf"])
+
+    async def sign_out(self, secret: str) -> None:
+        await self._pool.execute(_SQL["close_session"], _hash(secret))

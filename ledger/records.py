@@ -1,0 +1,146 @@
+"""A call as it stands: the row of `calls`, opened."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+import asyncpg
+from pydantic import JsonValue
+
+from ledger.chain import Head
+from ledger.keys import DataKey
+from schemas.base import Model
+from schemas.calls import Call, Next, Progress
+from schemas.canonical import canonical
+from schemas.codes import Code, Status
+from schemas.decisions import ApprovalStatus, PolicyDecision
+from schemas.effects import Effect
+from schemas.events import Event
+from schemas.replies import Explanation, Reply, reply_for
+
+UseState = Literal["held", "spent", "released"]
+
+# Statuses in which nothing more will happen of itself.
+SETTLED: frozenset[Status] = frozenset({"executed", "refused", "denied", "expired", "cancelled", "failed"})
+
+
+class CallDetails(Model):
+    """The encrypted part of a call."""
+
+    call: Call
+    facts: dict[str, JsonValue]
+    decision: PolicyDecision | None = None
+    explanation: Explanation | None = None
+    result: dict[str, JsonValue] | None = None
+    effect: Effect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A call and the head of its chain."""
+
+    request_id: str
+    tenant: str
+    agent_id: str
+    tool: str
+    workflow_id: str
+    arguments_digest: str
+    status: Status
+    code: Code
+    verdict: str | None
+    policy_version: str | None
+    approval_id: str | None
+    operation_id: str | None
+    intended_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    head: Head
+    details: CallDetails
+
+    @property
+    def settled(self) -> bool:
+        return self.status in SETTLED
+
+    def reply(self) -> Reply:
+        """What the agent is told about the call as it stands."""
+        return reply_for(self.code, self.request_id, self.details.explanation, result=self.details.result)
+
+    def progress(self, next_: Next, **more: Any) -> Progress:
+        """What the workflow is told."""
+        decision = self.details.decision
+        return Progress(
+            request_id=self.request_id,
+            next=next_,
+            status=self.status,
+            code=self.code,
+            verdict=decision.verdict if decision else None,
+            policy_version=self.policy_version,
+            approval_id=self.approval_id,
+            first_sent_at=self.intended_at,
+            **more,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of a call: the events that say it, and where the call stands after it. None keeps what was."""
+
+    events: Sequence[Event]
+    status: Status
+    code: Code
+    explanation: Explanation | None = None
+    result: dict[str, JsonValue] | None = None
+    effect: Effect | None = None
+    approval: ApprovalStatus | None = None
+    uses: UseState | None = None
+
+    def applied_to(self, record: CallRecord, head: Head, at: datetime) -> CallRecord:
+        details = record.details.model_copy(
+            update={
+                "explanation": self.explanation or record.details.explanation,
+                "result": self.result if self.result is not None else record.details.result,
+                "effect": self.effect or record.details.effect,
+            }
+        )
+        effect = details.effect
+        return replace(
+            record,
+            status=self.status,
+            code=self.code,
+            operation_id=effect.operation_id if effect else None,
+            intended_at=effect.intended_at if effect else None,
+            updated_at=at,
+            head=head,
+            details=details,
+        )
+
+
+def details_context(tenant: str, request_id: str) -> bytes:
+    return canonical([tenant, request_id, "details"])
+
+
+def open_record(row: asyncpg.Record, key: DataKey) -> CallRecord:
+    """Decrypt a row of `calls`."""
+    details = CallDetails.model_validate_json(
+        key.open(row["details"], details_context(row["tenant"], row["request_id"]))
+    )
+    return CallRecord(
+        request_id=row["request_id"],
+        tenant=row["tenant"],
+        agent_id=row["agent_id"],
+        tool=row["tool"],
+        workflow_id=row["workflow_id"],
+        arguments_digest=row["arguments_digest"],
+        status=row["status"],
+        code=Code(row["code"]),
+        verdict=row["verdict"],
+        policy_version=row["policy_version"],
+        approval_id=row["approval_id"],
+        operation_id=row["operation_id"],
+        intended_at=row["intended_at"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        head=Head(row["n"], row["hash"]),
+        details=details,
+    )

@@ -1,0 +1,51 @@
+-- name: insert_decision
+-- One decision a person and approval; the first wins.
+INSERT INTO decisions (decision_id, approval_id, request_id, approver, verdict, reason, decided_at, token)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT DO NOTHING RETURNING decision_id
+
+-- name: lock_approval
+-- One approval, locked.
+SELECT * FROM approvals WHERE approval_id = $1 FOR UPDATE
+
+-- name: undelivered_decisions
+-- Decisions whose call has not moved on since: to be delivered again.
+SELECT d.approval_id, d.token, c.workflow_id FROM decisions d JOIN calls c USING (request_id)
+WHERE c.status = 'in_progress' AND c.intended_at IS NULL AND d.verdict = 'approve' AND d.decided_at < now() - make_interval(secs => $1)
+ORDER BY d.decided_at LIMIT 500
+
+-- name: read_approval
+-- One approval of a tenant.
+SELECT * FROM approvals WHERE approval_id = $1 AND tenant = $2
+
+-- name: decisions_of
+-- Who decided what, in order.
+SELECT token FROM decisions WHERE approval_id = $1 ORDER BY decided_at
+
+-- name: open_approvals
+-- What waits, oldest deadline first, after a cursor.
+SELECT * FROM approvals
+WHERE tenant = $1 AND status = 'open' AND (expires_at, approval_id) > ($2, $3) AND ($4::text IS NULL OR tool = $4)
+ORDER BY expires_at, approval_id LIMIT $5
+
+-- name: closed_approvals
+-- What was decided, newest first, after a cursor.
+SELECT * FROM approvals
+WHERE tenant = $1 AND status <> 'open' AND (closed_at, approval_id) < ($2, $3) AND ($4::text IS NULL OR tool = $4)
+ORDER BY closed_at DESC, approval_id DESC LIMIT $5
+
+-- name: count_open
+-- How many wait, by tool.
+SELECT tool, count(*) AS count FROM approvals WHERE tenant = $1 AND status = 'open' GROUP BY tool ORDER BY tool
+
+-- name: approval_request
+-- Which call an approval of a tenant belongs to.
+SELECT request_id FROM approvals WHERE approval_id = $1 AND tenant = $2
+
+-- name: has_decision
+-- Whether this very decision was recorded.
+SELECT EXISTS (SELECT FROM decisions WHERE decision_id = $1)
+
+-- name: insert_view
+-- A person's first look at an approval.
+INSERT INTO views (approval_id, viewer) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true

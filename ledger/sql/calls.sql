@@ -1,0 +1,111 @@
+-- name: run_and_call
+-- The run, and the call of this workflow id when there is one already.
+SELECT r.tenant, r.run_id, r.agent_id, r.actor_id, r.customer_id, r.tools,
+       r.revoked_at IS NULL AND r.expires_at > now() AS is_open, c.request_id, clock_timestamp() AS now
+FROM runs r LEFT JOIN calls c ON c.workflow_id = $2
+WHERE r.run_id = $1
+
+-- name: request_of_workflow
+-- Which call has this workflow id.
+SELECT request_id FROM calls WHERE workflow_id = $1
+
+-- name: lock_subjects
+-- Serialises admissions that count against the same subjects; keys come sorted.
+SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) k
+
+-- name: admission_reads
+-- In one round trip: the clock, whether the call exists, what other live calls have reserved of the claimed resource
+-- (held, or spent since its facts were read), and what live calls took of each subject in its window.
+SELECT statement_timestamp() AS now, base.existing, base.reserved, w.i, u.count, coalesce(u.amount, 0)::bigint AS amount,
+       u.oldest
+FROM (
+    SELECT (SELECT request_id FROM calls WHERE workflow_id = $2) AS existing,
+           (SELECT coalesce(sum(h.amount), 0) FROM uses h
+            WHERE h.tenant = $1 AND h.subject = $8 AND h.request_id <> $6
+              AND (h.state = 'held' OR (h.state = 'spent' AND h.changed_at >= $9)))::bigint AS reserved
+) base
+LEFT JOIN unnest($3::int[], $4::text[], $5::bigint[]) AS w (i, subject, seconds) ON true
+LEFT JOIN LATERAL (
+    SELECT count(*), sum(l.amount) AS amount, min(l.at) AS oldest
+    FROM uses l
+    WHERE l.tenant = $1 AND l.subject = w.subject AND l.tool = $7 AND l.state <> 'released' AND l.request_id <> $6
+      AND l.at > CASE WHEN w.seconds IS NULL THEN '-infinity'::timestamptz
+                      ELSE statement_timestamp() - make_interval(secs => w.seconds) END
+) u ON true
+
+-- name: insert_call
+-- A new call with its first events, its approval and what it takes.
+WITH call AS (
+    INSERT INTO calls (request_id, tenant, run_id, agent_id, customer_id, tool, workflow_id, arguments_digest, status,
+                       code, verdict, rule, policy_version, approval_id, operation_id, intended_at, created_at,
+                       updated_at, n, hash, key_id, details)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, $18, $19, $20, $21)
+), event AS (
+    INSERT INTO events (tenant, request_id, n, type, version, at, key_id, body, previous, hash)
+    SELECT $2, $1, e.n, e.type, e.version, $17, $20, e.body, e.previous, e.hash
+    FROM unnest($22::int[], $23::text[], $24::smallint[], $25::bytea[], $26::bytea[], $27::bytea[])
+        AS e (n, type, version, body, previous, hash)
+)
+INSERT INTO uses (request_id, tenant, tool, subject, amount, at, changed_at, state)
+SELECT $1, $2, $6, s.subject, s.amount, $17, $17, 'held' FROM unnest($28::text[], $29::bigint[]) AS s (subject, amount)
+
+-- name: insert_approval
+INSERT INTO approvals (approval_id, request_id, tenant, tool, status, approvers, rule, policy_version, action_digest,
+                       requested_at, expires_at, key_id, card)
+VALUES ($1, $2, $3, $4, 'open', $5, $6, $7, $8, $9, $10, $11, $12)
+
+-- name: lock_call
+-- One call, locked: appends to it are in one order. The clock is the database's.
+SELECT *, clock_timestamp() AS now FROM calls WHERE request_id = $1 FOR UPDATE
+
+-- name: read_call
+SELECT * FROM calls WHERE request_id = $1
+
+-- name: advance_call
+-- Append events and move the projections with them, in one statement.
+WITH event AS (
+    INSERT INTO events (tenant, request_id, n, type, version, at, key_id, body, previous, hash)
+    SELECT $2, $1, e.n, e.type, e.version, $3, $4, e.body, e.previous, e.hash
+    FROM unnest($5::int[], $6::text[], $7::smallint[], $8::bytea[], $9::bytea[], $10::bytea[])
+        AS e (n, type, version, body, previous, hash)
+), approval AS (
+    UPDATE approvals SET status = $11, closed_at = $3 WHERE approval_id = $12 AND $11::text IS NOT NULL
+), use AS (
+    UPDATE uses SET state = $13, changed_at = $3 WHERE request_id = $1 AND $13::text IS NOT NULL
+)
+UPDATE calls SET status = $14, code = $15, operation_id = $16, intended_at = $17, updated_at = $3, n = $18, hash = $19,
+                 details = $20
+WHERE request_id = $1
+
+-- name: by_workflow_ids
+-- Everything that waiters of this process wait for, in one look.
+SELECT * FROM calls WHERE workflow_id = ANY($1::text[])
+
+-- name: states_by_workflow_ids
+SELECT workflow_id, status FROM calls WHERE workflow_id = ANY($1::text[]) AND status <> 'in_progress'
+
+-- name: visible_call
+-- A call as another token of the same tenant and agent may see it.
+SELECT * FROM calls WHERE request_id = $1 AND tenant = $2 AND agent_id = $3
+
+-- name: open_calls
+-- Calls that need a running workflow, oldest change first.
+SELECT request_id, workflow_id, status, updated_at FROM calls
+WHERE status IN ('in_progress', 'pending_approval', 'outcome_unknown') AND updated_at < now() - make_interval(secs => $1)
+  AND (updated_at, request_id) > ($2, $3)
+ORDER BY updated_at, request_id LIMIT $4
+
+-- name: list_calls
+SELECT request_id, tenant, tool, status, code, verdict, rule, policy_version, agent_id, run_id, created_at, updated_at
+FROM calls WHERE ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR status = $2)
+ORDER BY created_at DESC, request_id LIMIT $3
+
+-- name: events_of
+SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash
+FROM events WHERE request_id = $1 ORDER BY n
+
+-- name: insert_diagnostic
+INSERT INTO diagnostics (request_id, tenant, key_id, body) VALUES ($1, $2, $3, $4)
+
+-- name: publish_policy
+INSERT INTO policies (version, source) VALUES ($1, $2) ON CONFLICT DO NOTHING

@@ -1,0 +1,11 @@
+-- name: data_key
+-- The key of a tenant's customer.
+SELECT key_id, wrapped FROM data_keys WHERE tenant = $1 AND subject = $2
+
+-- name: data_key_by_id
+-- The key that a body names.
+SELECT key_id, wrapped FROM data_keys WHERE key_id = $1
+
+-- name: insert_data_key
+-- A new key; whoever comes second uses the first one's.
+INSERT INTO data_keys (key_id, tenant, subject, wrapped) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING

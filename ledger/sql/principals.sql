@@ -1,0 +1,63 @@
+-- name: by_token
+-- The live principal behind a token hash: a run's binding for run tokens, roles for people.
+SELECT t.token_id, t.kind, t.tenant, t.principal, r.run_id, r.agent_id, r.actor_id, r.customer_id, r.tools,
+       u.username, u.roles
+FROM tokens t
+LEFT JOIN runs r ON r.run_id = t.run_id
+LEFT JOIN users u ON u.username = t.principal AND t.kind IN ('approver', 'operator')
+WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())
+  AND (t.kind <> 'run' OR (r.revoked_at IS NULL AND r.expires_at > now()))
+  AND u.disabled_at IS NULL
+
+-- name: insert_token
+-- A token by its hash.
+INSERT INTO tokens (token_id, hash, kind, tenant, principal, run_id, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (hash) DO NOTHING
+
+-- name: list_tokens
+-- Tokens without their hashes, newest first; run tokens belong to their runs.
+SELECT token_id, kind, tenant, principal, created_at, expires_at, revoked_at FROM tokens WHERE kind <> 'run'
+ORDER BY created_at DESC, token_id
+
+-- name: revoke_token
+-- Revoke by id.
+UPDATE tokens SET revoked_at = now() WHERE token_id = $1 AND revoked_at IS NULL RETURNING token_id
+
+-- name: open_run
+-- A run and its token, in one statement.
+WITH run AS (
+    INSERT INTO runs (run_id, tenant, agent_id, actor_id, customer_id, tools, opened_by, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8)) RETURNING run_id, expires_at
+)
+INSERT INTO tokens (token_id, hash, kind, tenant, principal, run_id, expires_at)
+SELECT $9, $10, 'run', $2, $3, run_id, expires_at FROM run RETURNING expires_at
+
+-- name: upsert_user
+-- A person; an existing one keeps their password.
+INSERT INTO users (tenant, username, display_name, password_hash, roles) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (username) DO NOTHING RETURNING username
+
+-- name: user
+-- A person who may sign in.
+SELECT tenant, username, display_name, password_hash, roles FROM users WHERE username = $1 AND disabled_at IS NULL
+
+-- name: list_users
+SELECT tenant, username, display_name, roles, created_at, disabled_at FROM users ORDER BY username
+
+-- name: disable_user
+UPDATE users SET disabled_at = now() WHERE username = $1 AND disabled_at IS NULL RETURNING username
+
+-- name: open_session
+INSERT INTO sessions (hash, username, csrf, expires_at) VALUES ($1, $2, $3, now() + make_interval(secs => $4))
+
+-- name: session
+-- The person behind a session, as they are now.
+SELECT u.tenant, u.username, u.display_name, u.roles, s.csrf
+FROM sessions s JOIN users u USING (username)
+WHERE s.hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL
+
+-- name: close_session
+DELETE FROM sessions WHERE hash = $1
+
+-- name: prune_sessions
+DELETE FROM sessions WHERE expires_at < now()

@@ -1,0 +1,168 @@
+"""The events of the ledger: past tense, versioned, append-only. The state of a call is a fold over its events.
+
+A changed shape is a new version of the event, never another meaning of the old one.
+"""
+
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from schemas.base import Model
+from schemas.calls import Call
+from schemas.codes import Code, Status
+from schemas.decisions import PolicyDecision
+from schemas.effects import Effect, Exchange
+from schemas.replies import Explanation
+
+
+class EventBody(Model):
+    """Base of every event's body; `type` is its name in the ledger."""
+
+    version: ClassVar[int] = 1
+
+
+class CallProposed(EventBody):
+    type: Literal["call.proposed"] = "call.proposed"
+    call: Call
+
+
+class CallDecided(EventBody):
+    type: Literal["call.decided"] = "call.decided"
+    decision: PolicyDecision
+    facts: dict[str, JsonValue]
+    totals: dict[str, int]
+
+
+class ApprovalRequested(EventBody):
+    type: Literal["approval.requested"] = "approval.requested"
+    approval_id: str
+    action_digest: str
+    title: str
+    approvers: str
+    expires_at: datetime
+
+
+class ApprovalViewed(EventBody):
+    type: Literal["approval.viewed"] = "approval.viewed"
+    approval_id: str
+    viewer: str
+
+
+class ApprovalGranted(EventBody):
+    type: Literal["approval.granted"] = "approval.granted"
+    approval_id: str
+    decision_id: str
+    approver: str
+    reason: str
+    action_digest: str
+    token: str
+    """The signed decision itself."""
+
+
+class ApprovalDenied(EventBody):
+    type: Literal["approval.denied"] = "approval.denied"
+    approval_id: str
+    decision_id: str
+    approver: str
+    reason: str
+    action_digest: str
+    token: str
+
+
+class ApprovalExpired(EventBody):
+    type: Literal["approval.expired"] = "approval.expired"
+    approval_id: str
+
+
+class ApprovalVoided(EventBody):
+    type: Literal["approval.voided"] = "approval.voided"
+    approval_id: str
+    because: str
+    facts: dict[str, JsonValue]
+
+
+class DecisionRejected(EventBody):
+    type: Literal["decision.rejected"] = "decision.rejected"
+    approval_id: str
+    because: str
+
+
+class EffectIntended(EventBody):
+    """Committed before the first byte is sent."""
+
+    type: Literal["effect.intended"] = "effect.intended"
+    effect: Effect
+    policy_version: str
+    facts: dict[str, JsonValue]
+
+
+class EffectConfirmed(EventBody):
+    type: Literal["effect.confirmed"] = "effect.confirmed"
+    operation_id: str
+    remote_id: str
+    result: dict[str, JsonValue]
+    exchange: Exchange
+
+
+class EffectFailed(EventBody):
+    type: Literal["effect.failed"] = "effect.failed"
+    operation_id: str
+    code: Code
+    exchange: Exchange
+
+
+class EffectUnknown(EventBody):
+    type: Literal["effect.unknown"] = "effect.unknown"
+    operation_id: str
+    exchange: Exchange | None
+    """None when the worker that sent it was lost."""
+
+
+class EffectInspected(EventBody):
+    type: Literal["effect.inspected"] = "effect.inspected"
+    operation_id: str
+    found: Literal["confirmed", "failed", "absent", "unknown"]
+    exchange: Exchange
+
+
+class CallCancelled(EventBody):
+    type: Literal["call.cancelled"] = "call.cancelled"
+    principal: str
+
+
+class CallSettled(EventBody):
+    type: Literal["call.settled"] = "call.settled"
+    status: Status
+    code: Code
+    explanation: Explanation | None = None
+    result: dict[str, JsonValue] | None = None
+
+
+class LimitHit(EventBody):
+    type: Literal["limit.hit"] = "limit.hit"
+    limit: str
+    subject: str
+
+
+Event = Annotated[
+    CallProposed
+    | CallDecided
+    | ApprovalRequested
+    | ApprovalViewed
+    | ApprovalGranted
+    | ApprovalDenied
+    | ApprovalExpired
+    | ApprovalVoided
+    | DecisionRejected
+    | EffectIntended
+    | EffectConfirmed
+    | EffectFailed
+    | EffectUnknown
+    | EffectInspected
+    | CallCancelled
+    | CallSettled
+    | LimitHit,
+    Field(discriminator="type"),
+]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)
