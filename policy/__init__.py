@@ -1,0 +1,1 @@
+"""Pure decisions: (policy, manifest, arguments, facts, usage) -> PolicyDecision. I/O only in `load`."""

@@ -1,0 +1,210 @@
+"""The decision about one call. Pure, and it never raises for what it is asked: what cannot be decided is held."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import cel
+
+from policy.conditions import Condition, ConditionError, context_of
+from policy.document import Limit
+from policy.model import Policy, PolicyTool, Proposal, Refusal
+from policy.wording import plain
+from schemas.codes import Code
+from schemas.decisions import PolicyDecision
+from schemas.replies import Explanation
+
+# Names of what is decided beside the rules of a policy; no rule may take one of them.
+NO_MANIFEST = "no_manifest"
+NO_POLICY = "no_policy"
+EXCEEDS_AVAILABLE = "exceeds_available"
+CRITICAL_RISK = "critical_risk"
+OTHERWISE = "otherwise"
+RESERVED_NAMES = frozenset((NO_MANIFEST, NO_POLICY, EXCEEDS_AVAILABLE, CRITICAL_RISK, OTHERWISE))
+
+
+class _Reason(NamedTuple):
+    """Why a person is asked, who, and for how long."""
+
+    rule: str
+    because: str
+    approvers: str
+    deadline_seconds: int
+
+
+class _Case:
+    """One proposal against one tool's policy: its values, and conditions evaluated on them."""
+
+    def __init__(self, policy: Policy, tool: PolicyTool, proposal: Proposal) -> None:
+        self.policy = policy
+        self.tool = tool
+        self.proposal = proposal
+        self.values: Mapping[str, object] = {
+            "args": proposal.arguments,
+            "facts": proposal.facts,
+            "totals": proposal.totals,
+            "thresholds": tool.thresholds,
+        }
+        self.undecided: list[_Reason] = []
+        self._context: cel.Context | None = None
+
+    def holds(self, condition: Condition) -> bool:
+        """Raises ConditionError."""
+        if self._context is None:
+            self._context = context_of(self.tool.reads, self.values)
+        return condition.holds(self._context)
+
+    def matches(self, rule: str, condition: Condition) -> bool:
+        """Whether a rule's condition is true. One that has no answer is kept as a reason to ask a person."""
+        try:
+            return self.holds(condition)
+        except ConditionError:
+            self.not_evaluated(rule)
+            return False
+
+    def not_evaluated(self, rule: str) -> None:
+        self.undecided.append(_by_default(self.policy, rule, f"the rule {rule} could not be evaluated"))
+
+
+def decide(policy: Policy, proposal: Proposal) -> PolicyDecision:
+    """What the policy says about a call; the first of these that applies decides:
+
+    1. the tool has no manifest: hold; the policy does not name it: hold a write, refuse a read
+    2. refuse rules, in the policy's order
+    3. more than is left of what the call takes from (`Proposal.bound`): refuse
+    4. limits, in order: refuse
+    5. a condition that could not be evaluated, then hold rules: hold. `rules` names them all and `because` says them
+       all; `rule`, approvers and deadline are the first one's
+    6. `otherwise`; for a tool of critical risk, hold instead of free or notify
+    """
+    if proposal.manifest is None:
+        return _held(policy, [_by_default(policy, NO_MANIFEST, "nothing is known about the tool")])
+    tool = policy.tool(proposal.tool)
+    if tool is None:
+        return _no_policy(policy, writes=proposal.manifest.writes)
+    case = _Case(policy, tool, proposal)
+    return (
+        _refused(case)
+        or _exceeds(case)
+        or _limited(case)
+        or _asked(case)
+        or _otherwise(case, critical=proposal.manifest.risk == "critical")
+    )
+
+
+def _no_policy(policy: Policy, *, writes: bool) -> PolicyDecision:
+    because = "the policy does not name the tool"
+    if writes:
+        return _held(policy, [_by_default(policy, NO_POLICY, because)])
+    return _refusal(policy, NO_POLICY, because, Code.TOOL_NOT_AVAILABLE, Explanation())
+
+
+def _refused(case: _Case) -> PolicyDecision | None:
+    for rule in case.tool.refusals:
+        if case.matches(rule.name, rule.when):
+            because = rule.because.render(case.values)
+            return _refusal(case.policy, rule.name, because, rule.code, _explained(case, rule, because))
+    return None
+
+
+def _explained(case: _Case, rule: Refusal, because: str) -> Explanation:
+    said: dict[str, str | int] = {name: plain(case.proposal.arguments.get(name)) for name in rule.said}
+    use_tool = rule.use_tool
+    if rule.use_tool_when is not None:
+        try:
+            use_tool = use_tool if case.holds(rule.use_tool_when) else None
+        except ConditionError:
+            use_tool = None  # advice only; the refusal stands
+    return Explanation(
+        values=said | {"because": because},
+        action=None if use_tool is None else "use_other_tool",
+        use_tool=use_tool,
+    )
+
+
+def _exceeds(case: _Case) -> PolicyDecision | None:
+    bound = case.proposal.bound
+    if bound is None or bound.claim.amount <= bound.claim.available:
+        return None
+    because = "it is more than is left"
+    return _refusal(case.policy, EXCEEDS_AVAILABLE, because, Code.REFUND_EXCEEDS_PAID, bound.exceeded(bound.claim))
+
+
+def _limited(case: _Case) -> PolicyDecision | None:
+    bound = case.proposal.bound
+    for limit in case.tool.limits:
+        usage = case.proposal.usage.get(limit.name)
+        if usage is None or (limit.of == "amount" and bound is None):
+            case.not_evaluated(limit.name)
+            continue
+        takes = bound.claim.amount if limit.of == "amount" and bound is not None else 1
+        if usage.used + takes > limit.max:
+            explanation = _over(limit, usage.retry_after_seconds)
+            return _refusal(case.policy, limit.name, str(explanation.values["because"]), Code.RATE_LIMITED, explanation)
+    return None
+
+
+def _over(limit: Limit, retry_after_seconds: int | None) -> Explanation:
+    because = limit.because or f"{limit.max} {'calls' if limit.of == 'count' else 'minor units'} per {limit.per}"
+    if limit.window is None:
+        repair = "End your turn and hand over to a person."
+        return Explanation(values={"because": because, "repair": repair}, attempts_remaining=0)
+    seconds = max(1, limit.window if retry_after_seconds is None else retry_after_seconds)
+    repair = f"Try a new call with a new idempotency_key after {seconds} seconds, or hand over to a person."
+    return Explanation(
+        values={"because": because, "repair": repair},
+        action="retry_after_delay",
+        retry_after_seconds=seconds,
+        attempts_remaining=0,
+    )
+
+
+def _asked(case: _Case) -> PolicyDecision | None:
+    reasons = [
+        _Reason(rule.name, rule.because.render(case.values), rule.approvers, rule.deadline_seconds)
+        for rule in case.tool.holds
+        if case.matches(rule.name, rule.when)
+    ]
+    reasons = case.undecided + reasons
+    return _held(case.policy, reasons) if reasons else None
+
+
+def _otherwise(case: _Case, *, critical: bool) -> PolicyDecision:
+    verdict = case.tool.otherwise
+    if verdict == "refuse":
+        because = "the policy allows no call of the tool"
+        return _refusal(case.policy, OTHERWISE, because, Code.TOOL_NOT_AVAILABLE, Explanation())
+    if verdict == "hold":
+        return _held(case.policy, [_by_default(case.policy, OTHERWISE, "a person decides every call of the tool")])
+    if critical:
+        return _held(case.policy, [_by_default(case.policy, CRITICAL_RISK, "the tool is of critical risk")])
+    return PolicyDecision(
+        verdict=verdict, rule=OTHERWISE, because="no rule asks for more", policy_version=case.policy.version
+    )
+
+
+def _by_default(policy: Policy, rule: str, because: str) -> _Reason:
+    return _Reason(rule, because, policy.approvers, policy.deadline_seconds)
+
+
+def _held(policy: Policy, reasons: list[_Reason]) -> PolicyDecision:
+    first = reasons[0]
+    return PolicyDecision(
+        verdict="hold",
+        rule=first.rule,
+        because="; ".join(reason.because for reason in reasons),
+        policy_version=policy.version,
+        rules=tuple(reason.rule for reason in reasons),
+        approvers=first.approvers,
+        deadline_seconds=first.deadline_seconds,
+    )
+
+
+def _refusal(policy: Policy, rule: str, because: str, code: Code, explanation: Explanation) -> PolicyDecision:
+    return PolicyDecision(
+        verdict="refuse",
+        rule=rule,
+        because=because,
+        policy_version=policy.version,
+        code=code,
+        explanation=explanation,
+    )

@@ -1,0 +1,118 @@
+"""What a policy file says. Strict and closed; names and conditions are resolved in `policy.load`."""
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+
+from schemas.base import Model
+from schemas.codes import Code
+from schemas.replies import Verdict
+from schemas.tools import ToolName
+
+_UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
+
+# What a rule may say to an agent; every other code has one cause in the service and is not a rule's to claim.
+REFUSAL_CODES = (Code.NOT_REFUNDABLE, Code.INVALID_STATE, Code.TOOL_NOT_AVAILABLE, Code.UNSAFE_CHAIN)
+
+
+def parse_duration(text: object) -> int:
+    """Seconds of `30m`, `24h` or `7d`. Raises ValueError for anything else."""
+    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError("write a duration as a whole number and m, h or d, e.g. 30m, 24h or 7d")
+    return int(found[1]) * _UNIT_SECONDS[found[2]]
+
+
+def _may_be_said(code: Code) -> Code:
+    if code not in REFUSAL_CODES:
+        raise ValueError(f"a rule may refuse with {', '.join(REFUSAL_CODES)}")
+    return code
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{1,62}$")]
+PolicyName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{1,62}$")]
+Group = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{1,62}$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\r\n]+$")]
+Expression = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Duration = Annotated[int, BeforeValidator(parse_duration)]
+RefusalCode = Annotated[Code, AfterValidator(_may_be_said)]
+Threshold = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
+Scope = Literal["run", "customer", "order", "agent", "tool", "tenant"]
+Measure = Literal["count", "amount"]
+
+
+class Total(Model):
+    """A sum over earlier calls, for use in conditions as `totals.<name>`.
+
+    Earlier calls are those that ran, are parked or whose outcome is unknown; released ones do not count, nor does the
+    call being decided. `amount` adds minor units whatever their currency, which can only be stricter. `per` says whose
+    calls of this tool: the run's, customer's, order's or agent's, or the whole tenant's (`tool`); `tenant` takes in
+    every tool of the tenant. `window` counts back from now; without one, everything counts.
+    """
+
+    per: Scope
+    window: Duration | None = None
+    of: Measure
+
+
+class Limit(Model):
+    """At most `max` calls (or minor units) of a scope; a call that would go beyond it is refused."""
+
+    name: Name
+    per: Scope
+    window: Duration | None = None
+    of: Measure = "count"
+    max: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    because: Text | None = None
+
+
+class RuleText(Model):
+    """One rule: refuse with a code, or hold for a group of approvers, when the condition (CEL) is true."""
+
+    name: Name
+    refuse: RefusalCode | None = None
+    hold: Group | None = None
+    when: Expression
+    because: Text
+    deadline: Duration | None = None
+    use_tool: ToolName | None = None
+    use_tool_when: Expression | None = None
+
+    @model_validator(mode="after")
+    def _one_outcome(self) -> Self:
+        if (self.refuse is None) == (self.hold is None):
+            raise ValueError("a rule has either refuse or hold")
+        if self.refuse is not None and self.deadline is not None:
+            raise ValueError("deadline belongs to a hold rule")
+        if self.hold is not None and (self.use_tool is not None or self.use_tool_when is not None):
+            raise ValueError("use_tool belongs to a refuse rule")
+        if self.use_tool is None and self.use_tool_when is not None:
+            raise ValueError("use_tool_when needs use_tool")
+        return self
+
+
+class ToolText(Model):
+    """All that is decided about one tool."""
+
+    thresholds: dict[Name, Threshold] = Field(default_factory=dict[str, int])
+    totals: dict[Name, Total] = Field(default_factory=dict[str, Total])
+    limits: tuple[Limit, ...] = ()
+    rules: tuple[RuleText, ...] = ()
+    otherwise: Verdict
+
+
+class Defaults(Model):
+    """Who is asked, and for how long, where no rule says so: an unknown tool, a condition that cannot be evaluated."""
+
+    approvers: Group
+    deadline: Duration
+
+
+class PolicyDocument(Model):
+    """A whole policy."""
+
+    name: PolicyName
+    defaults: Defaults
+    tools: dict[ToolName, ToolText]

@@ -1,0 +1,163 @@
+"""Reads policy files: YAML without its surprises, and the shape of what it holds."""
+
+import json
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from policy.document import Defaults, PolicyDocument, PolicyName, ToolText
+from policy.problems import PolicyError, Problem
+from schemas.base import Model
+from schemas.tools import ToolName
+
+
+class _PolicyFile(Model):
+    """One file. In a folder, one of the files holds the defaults."""
+
+    name: PolicyName
+    defaults: Defaults | None = None
+    tools: dict[ToolName, ToolText]
+
+
+class Loaded(NamedTuple):
+    """A policy and the file that each of its tools comes from."""
+
+    document: PolicyDocument
+    file_of: dict[str, str]
+
+
+class _Loader(yaml.SafeLoader):
+    """No repeated keys, and only `true`, `false`, `null` and decimal integers mean something other than text.
+
+    YAML 1.1 would read `no` as false, `24:00` as 1440 and `010` as 8.
+    """
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - how PyYAML is told
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+                raise yaml.constructor.ConstructorError(None, None, "a name must be text", key.start_mark)
+            if key.value in seen:
+                problem = f"{key.value} is given twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"true|false", "tf"),
+    ("int", r"-?(?:0|[1-9][0-9_]*)", "-0123456789"),
+    ("null", r"null|~|", ["n", "~", ""]),
+):
+    _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]  # untyped stub
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"), list(_first)
+    )
+
+
+def read_document(path: Path) -> Loaded:
+    """The policy in a file, or in all `*.yaml` files of a folder together. Raises PolicyError."""
+    paths = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+    if not paths:
+        raise PolicyError([Problem(str(path), "", "the folder holds no *.yaml file")])
+    files: dict[str, _PolicyFile] = {}
+    problems: list[Problem] = []
+    for each in paths:
+        try:
+            files[str(each)] = _read_file(each)
+        except PolicyError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise PolicyError(problems)
+    return _joined(path, files)
+
+
+def _joined(path: Path, files: dict[str, _PolicyFile]) -> Loaded:
+    problems: list[Problem] = []
+    first = next(iter(files.values()))
+    defaults: Defaults | None = None
+    tools: dict[str, ToolText] = {}
+    file_of: dict[str, str] = {}
+    for name, content in files.items():
+        if content.name != first.name:
+            problems.append(Problem(name, "name", f"is {content.name}, another file of the policy says {first.name}"))
+        if content.defaults is not None and defaults is not None:
+            problems.append(Problem(name, "defaults", "another file of the policy has them already"))
+        defaults = content.defaults or defaults
+        for tool, text in content.tools.items():
+            if tool in tools:
+                problems.append(Problem(name, tool, f"is in {file_of[tool]} already"))
+            tools[tool] = text
+            file_of[tool] = name
+    if defaults is None:
+        problems.append(Problem(str(path), "defaults", "is missing"))
+    if problems or defaults is None:
+        raise PolicyError(problems)
+    return Loaded(PolicyDocument(name=first.name, defaults=defaults, tools=tools), file_of)
+
+
+def _read_file(path: Path) -> _PolicyFile:
+    content: object = None
+    try:
+        content = _Loader(path.read_text(encoding="utf-8")).get_single_data()
+        # Through JSON, since strict JSON mode takes a list for a tuple and still refuses every other conversion.
+        return _PolicyFile.model_validate_json(json.dumps(content))
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        what = "is not UTF-8 text"
+    except yaml.YAMLError as error:
+        what = _yaml_problem(error)
+    except (TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, ValidationError):
+            raise PolicyError([_shape_problem(str(path), content, each) for each in error.errors()]) from None
+        what = "holds something that is neither text, a whole number, a list nor a mapping of names"
+    raise PolicyError([Problem(str(path), "", what)])
+
+
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return "is not YAML"
+    return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {error.problem}"
+
+
+def _shape_problem(file: str, content: object, error: ErrorDetails) -> Problem:
+    """A validation error in the words of the file: rules and limits by name instead of number."""
+    steps: list[str] = []
+    value = content
+    for step in error["loc"]:
+        if step == "[key]":
+            continue
+        if isinstance(value, dict):
+            value = cast(dict[Any, object], value).get(step)
+        elif isinstance(value, list) and isinstance(step, int):
+            value = cast(list[object], value)[step]
+        name = cast(dict[str, object], value).get("name") if isinstance(value, dict) and isinstance(step, int) else None
+        steps.append(name if isinstance(name, str) else f"no. {step + 1}" if isinstance(step, int) else step)
+    if steps[:1] == ["tools"]:
+        steps = [step for step in steps[1:] if step != "rules"]
+    return Problem(file, " / ".join(steps), _said(error))
+
+
+def _said(error: ErrorDetails) -> str:
+    match error["type"]:
+        case "extra_forbidden":
+            return "there is no such field"
+        case "missing":
+            return "is missing"
+        case "value_error":
+            return error["msg"].removeprefix("Value error, ")
+        case "string_pattern_mismatch":
+            return f"must match {error.get('ctx', {}).get('pattern')}"
+        case "enum" | "literal_error":
+            return f"must be {error.get('ctx', {}).get('expected')}"
+        case "model_type" | "dict_type" | "tuple_type":
+            return "must be a list" if error["type"] == "tuple_type" else "must be a mapping of names"
+        case _:
+            return error["msg"][0].lower() + error["msg"][1:]

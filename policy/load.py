@@ -1,0 +1,48 @@
+"""Loads a policy from a file or a folder: read, checked as a whole, compiled once."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from policy.document import PolicyDocument
+from policy.files import read_document
+from policy.model import Policy, PolicyTool
+from policy.problems import PolicyError, Problem
+from policy.resolve import resolve
+from policy.vocabulary import Vocabulary
+from schemas.canonical import digest
+
+DEFAULT_POLICY = Path(__file__).parent / "policies" / "default.yaml"
+
+
+def load_policy(path: Path, vocabularies: Mapping[str, Vocabulary] | None = None) -> Policy:
+    """The policy in a YAML file, or in the files of a folder.
+
+    `vocabularies` has every tool there is, by name; without it, tools and the names under `args` and `facts` are not
+    checked, so a service never leaves it out. Raises PolicyError with all problems found.
+    """
+    document, file_of = read_document(path)
+    tools: dict[str, PolicyTool] = {}
+    problems: list[Problem] = []
+    for name, text in document.tools.items():
+        if vocabularies is not None and name not in vocabularies:
+            problems.append(Problem(file_of[name], name, "there is no such tool"))
+            continue
+        vocabulary = None if vocabularies is None else vocabularies[name]
+        tools[name], found = resolve(name, text, document.defaults, file_of[name], vocabulary, vocabularies)
+        problems.extend(found)
+    if problems:
+        raise PolicyError(problems)
+    return Policy(
+        name=document.name,
+        version=version_of(document),
+        approvers=document.defaults.approvers,
+        deadline_seconds=document.defaults.deadline,
+        tools=tools,
+        document=document,
+    )
+
+
+def version_of(document: PolicyDocument) -> str:
+    """`{name}@{12 hex digits}` over what the policy means: comments, layout and the order of keys do not matter."""
+    content = document.model_dump(mode="json", exclude_defaults=True)
+    return f"{document.name}@{digest(content)[:12]}"

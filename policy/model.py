@@ -1,0 +1,118 @@
+"""A policy as it is loaded, and what is asked of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from policy.conditions import Condition, Tree
+from policy.document import Limit, Measure, PolicyDocument, Scope
+from policy.wording import Wording
+from schemas.codes import Code
+from schemas.decisions import Claim
+from schemas.replies import Explanation, Verdict
+from schemas.tools import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """Something the ledger counts for a decision, over earlier calls; the meaning of each field is `document.Total`'s.
+
+    `window_seconds` is None where everything counts. Names are unique within a tool.
+    """
+
+    name: str
+    per: Scope
+    window_seconds: int | None
+    of: Measure
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A rule that refuses."""
+
+    name: str
+    code: Code
+    when: Condition
+    because: Wording
+    said: tuple[str, ...]
+    """Arguments that the code's sentence names beside `because`."""
+    use_tool: str | None
+    use_tool_when: Condition | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A rule that asks a person of the group `approvers`."""
+
+    name: str
+    approvers: str
+    deadline_seconds: int
+    when: Condition
+    because: Wording
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTool:
+    """What is decided about one tool."""
+
+    name: str
+    thresholds: Mapping[str, int]
+    totals: tuple[Counter, ...]
+    limits: tuple[Limit, ...]
+    refusals: tuple[Refusal, ...]
+    holds: tuple[Hold, ...]
+    otherwise: Verdict
+    reads: Tree
+
+    def subjects_needed(self) -> tuple[Counter, ...]:
+        """Every counter that a decision needs: the values of `Proposal.totals` and `Proposal.usage` by these names."""
+        return self.totals + tuple(Counter(limit.name, limit.per, limit.window, limit.of) for limit in self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A loaded policy. `version` is `{name}@{12 hex digits of its content's SHA-256}`."""
+
+    name: str
+    version: str
+    approvers: str
+    deadline_seconds: int
+    tools: Mapping[str, PolicyTool]
+    document: PolicyDocument
+
+    def tool(self, name: str) -> PolicyTool | None:
+        """None for a tool the policy does not name: `decide` then fails closed, and nothing needs to be counted."""
+        return self.tools.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How much of a limit earlier calls have used; `retry_after_seconds` until the oldest of them leaves the window."""
+
+    used: int
+    retry_after_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What the call takes from something finite, and how to explain that it is more than is left."""
+
+    claim: Claim
+    exceeded: Callable[[Claim], Explanation]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A call to be decided: validated arguments and facts as plain JSON, and what was counted for it.
+
+    `totals` and `usage` hold one entry for each of `PolicyTool.subjects_needed()`, this call itself not counted.
+    """
+
+    tool: str
+    manifest: Manifest | None
+    arguments: Mapping[str, JsonValue]
+    facts: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    totals: Mapping[str, int] = field(default_factory=dict[str, int])
+    usage: Mapping[str, Usage] = field(default_factory=dict[str, Usage])
+    bound: Bound | None = None

@@ -1,0 +1,218 @@
+"""Turns what a policy says of a tool into what is evaluated, and finds every name in it that means nothing."""
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping
+from string import Formatter
+
+from policy.conditions import Condition, ConditionError, Path, Tree, compile_condition, context_of, tree_of
+from policy.decide import RESERVED_NAMES
+from policy.document import Defaults, Limit, RuleText, ToolText
+from policy.model import Counter, Hold, PolicyTool, Refusal
+from policy.problems import Problem
+from policy.vocabulary import SCALARS, Kind, Vocabulary
+from policy.wording import Wording, parse_wording
+from schemas.codes import REGISTRY, Code
+
+_ROOTS = ("args", "facts", "totals", "thresholds")
+# Two values of each kind, on which a condition is tried: it must answer true or false to both.
+_SAMPLES: dict[Kind, tuple[object, object]] = {
+    "text": ("a", "b"),
+    "time": ("2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z"),
+    "integer": (1, 2),
+    "boolean": (False, True),
+    "list": ([], []),
+    "object": ({}, {}),
+    "other": (None, None),
+}
+
+
+def resolve(
+    name: str,
+    text: ToolText,
+    defaults: Defaults,
+    file: str,
+    vocabulary: Vocabulary | None,
+    tools: Iterable[str] | None,
+) -> tuple[PolicyTool, list[Problem]]:
+    """The tool's policy, and what is wrong with it; a policy with a problem is not to be used.
+
+    Without a vocabulary the names under `args` and `facts` are taken as they are, and without `tools` those of tools.
+    """
+    resolver = _Resolver(name, text, defaults, file, vocabulary, tools)
+    return resolver.tool(), resolver.problems
+
+
+class _Resolver:
+    def __init__(
+        self,
+        name: str,
+        text: ToolText,
+        defaults: Defaults,
+        file: str,
+        vocabulary: Vocabulary | None,
+        tools: Iterable[str] | None,
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._name = name
+        self._text = text
+        self._defaults = defaults
+        self._file = file
+        self._vocabulary = vocabulary
+        self._tools = None if tools is None else frozenset(tools)
+        self._names: dict[str, Kind] = dict(vocabulary.names) if vocabulary else {}
+        self._names |= {f"totals.{total}": "integer" for total in text.totals}
+        self._names |= {f"thresholds.{threshold}": "integer" for threshold in text.thresholds}
+        self._used: set[Path] = set()
+        self._read: set[Path] = set()
+
+    def tool(self) -> PolicyTool:
+        text = self._text
+        self._unique()
+        refusals = [self._refusal(rule, rule.refuse) for rule in text.rules if rule.refuse is not None]
+        holds = [self._hold(rule, rule.hold) for rule in text.rules if rule.hold is not None]
+        limits = tuple(self._limit(limit) for limit in text.limits)
+        self._unused()
+        return PolicyTool(
+            name=self._name,
+            thresholds=text.thresholds,
+            totals=tuple(Counter(name, total.per, total.window, total.of) for name, total in text.totals.items()),
+            limits=limits,
+            refusals=tuple(rule for rule in refusals if rule is not None),
+            holds=tuple(rule for rule in holds if rule is not None),
+            otherwise=text.otherwise,
+            reads=tree_of(self._read),
+        )
+
+    def _problem(self, where: Iterable[str], what: str) -> None:
+        self.problems.append(Problem(self._file, " / ".join((self._name, *where)), what))
+
+    def _unique(self) -> None:
+        """Rules and limits share the names that decisions are recorded under, totals and limits those of counters."""
+        rules = [rule.name for rule in self._text.rules]
+        limits = [limit.name for limit in self._text.limits]
+        deciding = Tally(rules + limits)
+        counting = Tally(limits + list(self._text.totals))
+        for name in dict.fromkeys((*rules, *limits)):
+            if name in RESERVED_NAMES:
+                self._problem((name,), "the name is taken by a decision that no rule makes")
+            elif deciding[name] > 1:
+                self._problem((name,), "two rules or limits have this name")
+            elif counting[name] > 1:
+                self._problem((name,), "a total and a limit have this name")
+
+    def _unused(self) -> None:
+        """A number that nothing reads looks as if changing it did something."""
+        for kind, names in (("thresholds", self._text.thresholds), ("totals", self._text.totals)):
+            for name in names:
+                if (kind, name) not in self._used:
+                    self._problem((kind, name), "no rule uses it")
+
+    def _refusal(self, rule: RuleText, code: Code) -> Refusal | None:
+        said = tuple(
+            field for _, field, _, _ in Formatter().parse(REGISTRY[code].message) if field and field != "because"
+        )
+        for field in said:
+            kind = self._names.get(f"args.{field}")
+            if self._vocabulary is not None and kind not in SCALARS:
+                self._problem((rule.name, "refuse"), f"{code} speaks of {field}, which is no argument of the tool")
+        if rule.use_tool is not None and self._tools is not None and rule.use_tool not in self._tools:
+            self._problem((rule.name, "use_tool"), f"there is no tool {rule.use_tool}")
+        when = self._condition(rule.when, rule.name, "when")
+        because = self._wording(rule.because, rule.name)
+        advice = None
+        if rule.use_tool_when is not None:
+            advice = self._condition(rule.use_tool_when, rule.name, "use_tool_when")
+        if when is None or because is None:
+            return None
+        return Refusal(rule.name, code, when, because, said, rule.use_tool, advice)
+
+    def _hold(self, rule: RuleText, group: str) -> Hold | None:
+        when = self._condition(rule.when, rule.name, "when")
+        because = self._wording(rule.because, rule.name)
+        if when is None or because is None:
+            return None
+        return Hold(rule.name, group, rule.deadline or self._defaults.deadline, when, because)
+
+    def _limit(self, limit: Limit) -> Limit:
+        if limit.because is None:
+            return limit
+        because = limit.because.replace("{max}", str(limit.max))
+        if "{" in because or "}" in because:
+            self._problem((limit.name, "because"), "the one name a limit can say is {max}")
+        return limit.model_copy(update={"because": because})
+
+    def _condition(self, source: str, rule: str, field: str) -> Condition | None:
+        where = (rule, field)
+        try:
+            condition = compile_condition(source)
+        except ConditionError as error:
+            self._problem(where, f"is not a CEL expression: {error}")
+            return None
+        before = len(self.problems)
+        for path in sorted(condition.paths):
+            self._known(path, where)
+        self._read |= condition.paths
+        if self._vocabulary is not None and len(self.problems) == before:
+            self._try(condition, where)
+        return condition
+
+    def _known(self, path: Path, where: Iterable[str]) -> None:
+        self._used.add(path)
+        name = ".".join(path)
+        if path[0] not in _ROOTS:
+            self._problem(where, f"{name} is not known; names begin with {', '.join(_ROOTS)}")
+        elif len(path) == 1:
+            self._problem(where, f"{name} must be followed by a name, e.g. {name}.{_example(name, self._names)}")
+        elif (self._vocabulary is not None or path[0] in ("totals", "thresholds")) and name not in self._names:
+            self._problem(where, f"{name} is not known; there is {_list(path[0], self._names)}")
+
+    def _try(self, condition: Condition, where: Iterable[str]) -> None:
+        """Finds unknown functions, mixed types and answers that are not true or false before a call does."""
+        for choice in (0, 1):
+            reads = tree_of(condition.paths)
+            problem = condition.misuse(context_of(reads, self._sample(reads, (), choice)))
+            if problem is not None:
+                self._problem(where, problem)
+                return
+
+    def _sample(self, reads: Tree, above: Path, choice: int) -> dict[str, object]:
+        return {
+            name: _SAMPLES[self._names[".".join((*above, name))]][choice]
+            if below is None
+            else self._sample(below, (*above, name), choice)
+            for name, below in reads.items()
+        }
+
+    def _wording(self, source: str, rule: str) -> Wording | None:
+        where = (rule, "because")
+        try:
+            wording = parse_wording(source)
+        except ValueError as error:
+            self._problem(where, str(error))
+            return None
+        for field in wording.fields:
+            before = len(self.problems)
+            self._known(field.path, where)
+            if len(self.problems) == before and self._vocabulary is not None:
+                self._sayable(field.path, field.money, where, self._vocabulary)
+        return wording
+
+    def _sayable(self, path: Path, money: bool, where: Iterable[str], vocabulary: Vocabulary) -> None:
+        name = ".".join(path)
+        kind = self._names[name]
+        if path[0] == "args" and path[1] in vocabulary.untrusted:
+            self._problem(where, f"{name} is written by the agent and cannot be repeated in our words")
+        elif kind not in SCALARS:
+            self._problem(where, f"{name} is not one value")
+        elif money and (kind != "integer" or "args.currency" not in self._names):
+            self._problem(where, f"{name} is no amount of minor units, or the tool has no argument currency")
+
+
+def _list(root: str, names: Mapping[str, Kind]) -> str:
+    known = sorted(name for name, kind in names.items() if name.startswith(f"{root}.") and kind != "object")
+    return ", ".join(known) if known else f"nothing under {root}"
+
+
+def _example(root: str, names: Mapping[str, Kind]) -> str:
+    known = sorted(name for name in names if name.startswith(f"{root}."))
+    return known[0].removeprefix(f"{root}.") if known else "name"
