@@ -89,7 +89,10 @@ class OrderSystem(Protocol):
         ...
 
     async def change(self, change: OrderChange) -> Attempt:
-        """One attempt, sent at most once. `Confirmed.result`: order_id, status. `Failed` with INVALID_STATE where it does not fit."""
+        """One attempt, sent at most once. `Confirmed.result`: order_id, status.
+
+        `Failed` with INVALID_STATE where the order's state does not allow it.
+        """
         ...
 
     async def find_change(self, change: OrderChange) -> Inspection:

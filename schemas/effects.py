@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from schemas.base import Model
 from schemas.codes import Code
+from schemas.replies import Explanation
 
 
 class Effect(Model):
@@ -55,6 +56,8 @@ class Failed(Model):
     code: Code
     exchange: Exchange
     retry_after_seconds: int | None = None
+    explanation: Explanation = Field(default_factory=Explanation)
+    """What the reply says beside the code; holds every value that the code's sentence needs."""
 
 
 class Unknown(Model):

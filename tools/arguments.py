@@ -126,10 +126,9 @@ def _describe_one(schema: JsonSchema) -> str:
     match schema.get("type"):
         case "integer":
             return "an integer" + _range(schema.get("minimum"), schema.get("maximum"), "")
-        case "string" if "pattern" in schema:
-            return f"text that matches {schema['pattern']}"
         case "string":
-            return "text" + _range(schema.get("minLength"), schema.get("maxLength"), " characters")
+            length = _range(schema.get("minLength"), schema.get("maxLength"), " characters")
+            return f"text{length}" + (f" that matches {schema['pattern']}" if "pattern" in schema else "")
         case "boolean":
             return "true or false"
         case "array":

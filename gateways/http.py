@@ -1,0 +1,297 @@
+"""One exchange with a remote system over HTTP: bounded in time and size, and honest about how far it got."""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Literal
+from urllib.parse import quote
+
+import httpx
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from pydantic import JsonValue
+
+from gateways import strict_json
+from gateways.egress import Egress, base_url, origin
+from schemas.effects import Boundary, Exchange
+
+Problem = Literal[
+    "egress_denied",
+    "connect_failed",
+    "timeout",
+    "reset",
+    "no_response",
+    "truncated",
+    "too_large",
+    "unreadable",
+    "transport",
+]
+Method = Literal["GET", "POST", "PUT"]
+
+MAX_BODY_BYTES = 1024 * 1024
+# Shorter than the idle timeout of common servers (uvicorn's is 5 s), so that a kept connection is rarely one that the
+# server is just closing: a request lost that way has an unknown outcome.
+KEEPALIVE_SECONDS = 4.0
+
+_PATH_PARAMETER = re.compile(r"[0-9A-Za-z_-]{1,255}")
+_RETRY_AFTER = re.compile(r"[0-9]{1,5}")
+_TRACE_CONTEXT = TraceContextTextMapPropagator()
+_tracer = trace.get_tracer("counterseal.gateways")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A response. `json` is None when the body is not strict JSON or too large; `exchange.problem` says which."""
+
+    status: int
+    json: JsonValue
+    retry_after_seconds: int | None
+    exchange: Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnswered:
+    """No response, or only a part of one."""
+
+    exchange: Exchange
+
+    @property
+    def nothing_sent(self) -> bool:
+        """True only when no byte of the request can have left."""
+        return self.exchange.reached in ("nothing_sent", "connected")
+
+
+Answer = Answered | NotAnswered
+
+
+def new_client() -> httpx.AsyncClient:
+    """The client that all exchanges of a process share: HTTP/1.1 keep-alive, no retries, redirects, proxies or cookies.
+
+    It has no read timeouts, since those let a slow drip run for ever: `Remote` bounds the whole exchange.
+    """
+    for name in ("httpx", "httpcore"):
+        # At INFO and DEBUG they write URLs with their queries, and headers.
+        logging.getLogger(name).setLevel(logging.WARNING)
+    no_cookies = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
+    limits = httpx.Limits(max_connections=100, max_keepalive_connections=50, keepalive_expiry=KEEPALIVE_SECONDS)
+    return httpx.AsyncClient(
+        transport=httpx.AsyncHTTPTransport(retries=0, limits=limits, trust_env=False),
+        cookies=no_cookies,
+        trust_env=False,
+        follow_redirects=False,
+        timeout=httpx.Timeout(None),
+    )
+
+
+class _Progress:
+    """Follows an exchange through httpcore's trace events.
+
+    https://www.encode.io/httpcore/extensions/#trace
+    """
+
+    _REACHED: Mapping[str, Boundary] = {
+        "connection.connect_tcp.complete": "connected",
+        # Before the first write: from here on it cannot be said that nothing left.
+        "http11.send_request_headers.started": "bytes_sent",
+        "http11.receive_response_headers.complete": "response_received",
+    }
+
+    def __init__(self) -> None:
+        self.reached: Boundary = "nothing_sent"
+
+    async def __call__(self, event: str, info: Mapping[str, object]) -> None:
+        self.reached = self._REACHED.get(event, self.reached)
+
+
+@dataclass(frozen=True, slots=True)
+class _Received:
+    status: int
+    body: JsonValue
+    retry_after_seconds: int | None
+    problem: Problem | None
+
+
+class Remote:
+    """One remote system, its credential and its limits. The credential leaves only in the `Authorization` header."""
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        egress: Egress,
+        *,
+        system: str,
+        base: str,
+        authorization: str,
+        deadline_seconds: float = 10.0,
+        propagate_trace: bool = False,
+    ) -> None:
+        """`system` is our word for it, e.g. `payments`. `propagate_trace`: only for systems of our own.
+
+        Raises ValueError when `base` is not usable as a base URL.
+        """
+        self.system = system
+        self._client = client
+        self._egress = egress
+        self._base = base_url(base)
+        self._authorization = authorization
+        self._deadline_seconds = deadline_seconds
+        self._propagate_trace = propagate_trace
+
+    async def exchange(
+        self,
+        method: Method,
+        template: str,
+        *,
+        path: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+        json: Mapping[str, JsonValue] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Answer:
+        """One request, sent at most once. Never raises for what the network or the remote did.
+
+        `template` is the path with `{names}` for what `path` gives; every value of `path` must be a plain identifier
+        (else ValueError). The deadline spans everything from connecting to the last byte of the body.
+        """
+        progress = _Progress()
+        request = self._request(method, _fill(template, path or {}), query, form, json, idempotency_key, progress)
+        scheme_host_port = origin(request.url)
+        attributes = {
+            "http.request.method": method,
+            "url.template": template,
+            "server.address": scheme_host_port[1],
+            "server.port": scheme_host_port[2],
+        }
+        started = time.monotonic()
+        with _tracer.start_as_current_span(
+            f"{method} {template}",
+            kind=SpanKind.CLIENT,
+            attributes=attributes,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            if self._propagate_trace:
+                _TRACE_CONTEXT.inject(request.headers)
+            received, problem = await self._send(request, progress)
+            status = None if received is None else received.status
+            _finish(span, status, problem)
+        exchange = Exchange(
+            system=self.system,
+            method=method,
+            path_template=template,
+            reached=progress.reached,
+            upstream_status=status,
+            elapsed_ms=round((time.monotonic() - started) * 1000),
+            problem=problem,
+        )
+        if received is None:
+            return NotAnswered(exchange)
+        return Answered(received.status, received.body, received.retry_after_seconds, exchange)
+
+    def _request(
+        self,
+        method: Method,
+        path: str,
+        query: Mapping[str, str] | None,
+        form: Mapping[str, str] | None,
+        json: Mapping[str, JsonValue] | None,
+        idempotency_key: str | None,
+        progress: _Progress,
+    ) -> httpx.Request:
+        headers = {
+            "Authorization": self._authorization,
+            "Accept": "application/json",
+            # A compressed body could be small on the wire and huge in memory.
+            "Accept-Encoding": "identity",
+            "User-Agent": "counterseal",
+        }
+        if idempotency_key is not None:
+            headers["Idempotency-Key"] = idempotency_key
+        url = self._base.copy_with(path=self._base.path.rstrip("/") + path)
+        # Connecting has a bound of its own, which unlike a cancellation closes a socket in the middle of its handshake.
+        timeout = httpx.Timeout(None, connect=self._deadline_seconds / 2)
+        return self._client.build_request(
+            method,
+            url,
+            params=query,
+            data=form,
+            json=json,
+            headers=headers,
+            timeout=timeout,
+            extensions={"trace": progress},
+        )
+
+    async def _send(self, request: httpx.Request, progress: _Progress) -> tuple[_Received | None, Problem | None]:
+        if not self._egress.allows(request.url):
+            return None, "egress_denied"
+        try:
+            async with asyncio.timeout(self._deadline_seconds):
+                received = await self._receive(request)
+        except TimeoutError:
+            return None, "timeout"
+        except httpx.HTTPError as error:
+            return None, _problem(error, progress.reached)
+        return received, received.problem
+
+    async def _receive(self, request: httpx.Request) -> _Received:
+        response = await self._client.send(request, stream=True)
+        try:
+            body, problem = await _read_json(response)
+        finally:
+            await response.aclose()
+        retry_after = response.headers.get("retry-after", "")
+        seconds = int(retry_after) if _RETRY_AFTER.fullmatch(retry_after) else None
+        return _Received(response.status_code, body, seconds, problem)
+
+
+async def _read_json(response: httpx.Response) -> tuple[JsonValue, Problem | None]:
+    """The body, read to its end unless it grows too large."""
+    content = bytearray()
+    async for chunk in response.aiter_raw():
+        content += chunk
+        if len(content) > MAX_BODY_BYTES:
+            return None, "too_large"
+    if response.headers.get("content-encoding", "identity") != "identity":
+        return None, "unreadable"
+    try:
+        return strict_json.loads(bytes(content)), None
+    except strict_json.UnreadableError:
+        return None, "unreadable"
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    if any(_PATH_PARAMETER.fullmatch(value) is None for value in values.values()):
+        raise ValueError("a path parameter is not a plain identifier")
+    return template.format_map({name: quote(value, safe="") for name, value in values.items()})
+
+
+def _problem(error: httpx.HTTPError, reached: Boundary) -> Problem:
+    """Our word for a failure of the transport; the error's own text may hold URLs and headers and goes nowhere."""
+    if reached == "response_received":
+        return "truncated"
+    match error:
+        case httpx.TimeoutException():
+            return "timeout"
+        case httpx.ConnectError():
+            return "connect_failed"
+        case httpx.RemoteProtocolError():
+            return "no_response"
+        case httpx.NetworkError():
+            return "reset"
+        case _:
+            return "transport"
+
+
+def _finish(span: trace.Span, status: int | None, problem: Problem | None) -> None:
+    """Names of attributes: https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-client-span"""
+    if status is not None:
+        span.set_attribute("http.response.status_code", status)
+    error_type = problem or (str(status) if status is not None and status >= 400 else None)
+    if error_type is not None:
+        span.set_attribute("error.type", error_type)
+        span.set_status(Status(StatusCode.ERROR))

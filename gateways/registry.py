@@ -1,0 +1,62 @@
+"""The gateways there are, by the name that settings use. A new one is a module and one line here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import httpx
+from pydantic import SecretStr
+
+from gateways.egress import Egress
+from gateways.http import Remote
+from gateways.protocols import OrderSystem, PaymentGateway
+from gateways.store import StoreOrderSystem
+from gateways.stripe import StripeGateway
+
+PAYMENT_GATEWAYS: Mapping[str, Callable[[Remote], PaymentGateway]] = {
+    "sandbox": StripeGateway,
+    "stripe": StripeGateway,
+}
+ORDER_SYSTEMS: Mapping[str, Callable[[Remote], OrderSystem]] = {
+    "store": StoreOrderSystem,
+}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a remote system is and how to speak to it. `propagate_trace`: only for systems of our own."""
+
+    base_url: str
+    api_key: SecretStr
+    deadline_seconds: float = 10.0
+    propagate_trace: bool = False
+
+
+def payment_gateway(name: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> PaymentGateway:
+    """The payment gateway of that name. Raises ValueError for an unknown name or an unusable base URL."""
+    return _pick(PAYMENT_GATEWAYS, name)(_remote("payments", endpoint, client, egress))
+
+
+def order_system(name: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> OrderSystem:
+    """The order system of that name. Raises ValueError for an unknown name or an unusable base URL."""
+    return _pick(ORDER_SYSTEMS, name)(_remote("orders", endpoint, client, egress))
+
+
+def _pick(registry: Mapping[str, T], name: str) -> T:
+    if name not in registry:
+        raise ValueError(f"unknown gateway {name}; known are {', '.join(sorted(registry))}")
+    return registry[name]
+
+
+def _remote(system: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> Remote:
+    return Remote(
+        client,
+        egress,
+        system=system,
+        base=endpoint.base_url,
+        authorization=f"Bearer {endpoint.api_key.get_secret_value()}",
+        deadline_seconds=endpoint.deadline_seconds,
+        propagate_trace=endpoint.propagate_trace,
+    )

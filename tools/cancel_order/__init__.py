@@ -1,0 +1,1 @@
+"""Cancels an order that was not shipped yet."""

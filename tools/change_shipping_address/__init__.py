@@ -1,0 +1,1 @@
+"""Sends an order that was not shipped yet to another address."""

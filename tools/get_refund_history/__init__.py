@@ -1,0 +1,1 @@
+"""Lists what was refunded of an order."""

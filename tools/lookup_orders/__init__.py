@@ -1,0 +1,1 @@
+"""Lists the customer's orders."""

@@ -1,0 +1,1 @@
+"""Takes a cancellation back."""
