@@ -58,16 +58,16 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     try:
         keys = Keys.from_environment()
-        state = open_state(options.data)
-        with contextlib.closing(state):
+        with contextlib.ExitStack() as stack:
+            state = stack.enter_context(contextlib.closing(open_state(options.data)))
             if options.store is None:
                 load_demo(state)
             else:
                 load_folder(state, options.store)
-            gateway_socket = _listen(options.host, options.gateway_port)
-            store_socket = _listen(options.host, options.store_port)
-            gateway, store = create_apps(state, keys)
-            _serve(options, {gateway_socket: gateway, store_socket: store})
+            sockets = [
+                stack.enter_context(_listen(options.host, port)) for port in (options.gateway_port, options.store_port)
+            ]
+            _serve(options, dict(zip(sockets, create_apps(state, keys), strict=True)))
     except (MissingKeyError, LoadError, _UnavailableError) as error:
         return _fail(str(error))
     except (OSError, sqlite3.Error) as error:

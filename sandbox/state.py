@@ -30,7 +30,9 @@ CREATE TABLE IF NOT EXISTS refunds (
     seq INTEGER PRIMARY KEY, refund_id TEXT NOT NULL UNIQUE, payment_id TEXT NOT NULL, amount INTEGER NOT NULL,
     currency TEXT NOT NULL, status TEXT NOT NULL, reason TEXT, metadata TEXT NOT NULL, source TEXT NOT NULL,
     created_us INTEGER NOT NULL, visible_us INTEGER NOT NULL, fails_on_look INTEGER NOT NULL DEFAULT 0) STRICT;
-CREATE INDEX IF NOT EXISTS refunds_of_payment ON refunds (payment_id);
+CREATE INDEX IF NOT EXISTS refunds_by_time ON refunds (created_us);
+CREATE INDEX IF NOT EXISTS refunds_of_payment_by_time ON refunds (payment_id, created_us);
+CREATE INDEX IF NOT EXISTS refunded_of_payment ON refunds (payment_id, status, amount);
 CREATE TABLE IF NOT EXISTS effects (
     seq INTEGER PRIMARY KEY, refund_id TEXT NOT NULL, payment_id TEXT NOT NULL, amount INTEGER NOT NULL,
     currency TEXT NOT NULL, idempotency_key TEXT, operation_id TEXT, at_us INTEGER NOT NULL) STRICT;
