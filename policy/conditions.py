@@ -1,15 +1,16 @@
-"""Conditions in the Common Expression Language (https://cel.dev), compiled once and evaluated on picked values."""
+"""Conditions in the Common Expression Language (https://cel.dev), compiled once.
+
+Handing nested values to the evaluator is by far the greatest cost of a decision, so a condition is compiled with each
+dotted name (`facts.order.status`) as one flat variable, and only the names that are read are handed over.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import NamedTuple
 
 import cel
 
-Path = tuple[str, ...]
-# What a tool's conditions read: a name to the names below it, or to None where the whole value is read.
-Tree = dict[str, "Tree | None"]
+from policy.values import ABSENT, Path, look_up
 
 _TOKEN = re.compile(
     r"""(?P<blank>\s+|//[^\n]*)
@@ -20,21 +21,33 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _MACROS = frozenset(("all", "exists", "exists_one", "map", "filter"))
-_UNDEFINED = re.compile(r"Undefined variable or function: '([^']*)'")
 _WORDS = frozenset(("true", "false", "null", "in"))
+_UNDEFINED = re.compile(r"Undefined variable or function: '([^']*)'")
 
 
 class ConditionError(Exception):
-    """A condition that does not compile, or that could not be evaluated on what it was given. Says nothing about it."""
+    """A condition that is not CEL, or that has no answer on the values it was given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A compiled condition and the dotted names it reads."""
+class Name(NamedTuple):
+    """A dotted name that is read: its value, or, inside `has(…)`, whether there is one."""
+
+    path: Path
+    presence: bool
+
+    @property
+    def variable(self) -> str:
+        """Unique: an underscore is doubled and a dot becomes `_1`, which no name can hold after that."""
+        flat = "_1".join(step.replace("_", "__") for step in self.path)
+        return f"has_2{flat}" if self.presence else flat
+
+
+class Condition(NamedTuple):
+    """A compiled condition and what it reads."""
 
     source: str
     program: cel.Program
-    paths: frozenset[Path]
+    reads: frozenset[Name]
 
     def holds(self, context: cel.Context) -> bool:
         """Raises ConditionError when there is no answer, or the answer is not true or false."""
@@ -63,75 +76,82 @@ class Condition:
         return None if isinstance(answer, bool) else "does not answer true or false"
 
 
+class Reads:
+    """What all conditions of a tool read, as the variables of one context."""
+
+    def __init__(self, conditions: Iterable[Condition]) -> None:
+        names = {name for condition in conditions for name in condition.reads}
+        self._names = [(name.variable, name.path, name.presence) for name in sorted(names)]
+
+    def context(self, values: Mapping[str, object]) -> cel.Context:
+        """A name without a value is left out, so that reading it is an error.
+
+        Raises ConditionError for values that CEL does not have.
+        """
+        variables: dict[str, object] = {}
+        for variable, path, presence in self._names:
+            value = look_up(values, path)
+            if presence:
+                variables[variable] = value is not ABSENT
+            elif value is not ABSENT:
+                variables[variable] = value
+        try:
+            return cel.Context(variables)
+        except Exception:  # noqa: BLE001 - whatever cannot be converted, no condition can be answered on it
+            raise ConditionError from None
+
+
 def compile_condition(source: str) -> Condition:
     """Raises ConditionError, with the reason, for what is not CEL."""
     try:
-        program = cel.compile(source)
+        cel.compile(source)
+        flat, reads = _flattened(source)
+        program = cel.compile(flat)
     except ValueError as error:
         reason = next((line for line in str(error).splitlines() if "Syntax error" in line), "")
         raise ConditionError(reason.partition("Syntax error: ")[2] or "it cannot be parsed") from None
-    return Condition(source, program, frozenset(_paths(source)))
+    return Condition(source, program, frozenset(reads))
 
 
-def _paths(source: str) -> Iterable[Path]:
-    """The dotted names in an expression, without method names and the variables that macros bind."""
-    tokens = [(m.lastgroup, m.group()) for m in _TOKEN.finditer(source) if m.lastgroup != "blank"]
-    tokens.append(("other", ""))
-    chains: list[Path] = []
-    bound: set[str] = set()
+class _Found(NamedTuple):
+    name: Name
+    start: int
+    end: int
+
+
+def _flattened(source: str) -> tuple[str, set[Name]]:
+    """The expression over flat variables, and the names it reads. Variables that macros bind are left alone."""
+    tokens = [match for match in _TOKEN.finditer(source) if match.lastgroup != "blank"]
+    texts = [token.group() for token in tokens] + [""] * 3
+    bound = {
+        texts[at + 2]
+        for at, text in enumerate(texts)
+        if text in _MACROS and texts[at + 1] == "(" and texts[at + 3] == ","
+    }
+    found: list[_Found] = []
     at = 0
     while at < len(tokens):
-        kind, text = tokens[at]
-        if kind != "name" or text in _WORDS:
-            at += 1
-            continue
-        chain = [text]
-        after_value = at > 0 and tokens[at - 1][1] == "."
-        while tokens[at + 1][1] == "." and tokens[at + 2][0] == "name":
-            chain.append(tokens[at + 2][1])
-            at += 2
+        first, steps = at, 1
         at += 1
-        if tokens[at][1] == "(":
-            called = chain.pop()
-            if called in _MACROS and tokens[at + 1][0] == "name":
-                bound.add(tokens[at + 1][1])
-        if chain and not after_value:
-            chains.append(tuple(chain))
-    return (chain for chain in chains if chain[0] not in bound)
+        if tokens[first].lastgroup != "name" or texts[first] in _WORDS or (first and texts[first - 1] == "."):
+            continue
+        while texts[at] == "." and at + 1 < len(tokens) and tokens[at + 1].lastgroup == "name":
+            at, steps = at + 2, steps + 1
+        if texts[at] == "(":  # the last step is a function or method
+            steps -= 1
+        path = tuple(texts[first : first + 2 * steps : 2])
+        if path and path[0] not in bound:
+            found.append(_occurrence(path, first, tokens, texts))
+    pieces: list[str] = []
+    done = 0
+    for name, start, end in found:
+        pieces += (source[done:start], name.variable)
+        done = end
+    return "".join((*pieces, source[done:])), {each.name for each in found}
 
 
-def tree_of(paths: Iterable[Path]) -> Tree:
-    """Paths joined into one tree; a path that ends above others takes them in."""
-    tree: Tree = {}
-    for path in sorted(paths, key=len):
-        node = tree
-        for step in path[:-1]:
-            below = node.setdefault(step, {})
-            if below is None:
-                break
-            node = below
-        else:
-            node.setdefault(path[-1], None)
-    return tree
-
-
-def context_of(tree: Tree, values: Mapping[str, object]) -> cel.Context:
-    """A context with only what the tree names: converting values is the greatest cost of a decision.
-
-    Raises ConditionError for values that CEL does not have.
-    """
-    try:
-        return cel.Context(cast(dict[str, Any], _picked(tree, values)))
-    except Exception:  # noqa: BLE001 - whatever cannot be converted, no condition can be answered on it
-        raise ConditionError from None
-
-
-def _picked(tree: Tree, values: Mapping[str, object]) -> dict[str, object]:
-    picked: dict[str, object] = {}
-    for name, below in tree.items():
-        if name in values:
-            value = values[name]
-            if below is not None and isinstance(value, dict):
-                value = _picked(below, cast(dict[str, object], value))
-            picked[name] = value
-    return picked
+def _occurrence(path: Path, first: int, tokens: list[re.Match[str]], texts: list[str]) -> _Found:
+    last = first + 2 * (len(path) - 1)
+    if first >= 2 and texts[first - 2 : first] == ["has", "("] and texts[last + 1] == ")":
+        return _Found(Name(path, presence=True), tokens[first - 2].start(), tokens[last + 1].end())
+    return _Found(Name(path, presence=False), tokens[first].start(), tokens[last].end())

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import cel
 
-from policy.conditions import Condition, ConditionError, context_of
+from policy.conditions import Condition, ConditionError
 from policy.document import Limit
 from policy.model import Policy, PolicyTool, Proposal, Refusal
 from policy.wording import plain
@@ -50,7 +50,7 @@ class _Case:
     def holds(self, condition: Condition) -> bool:
         """Raises ConditionError."""
         if self._context is None:
-            self._context = context_of(self.tool.reads, self.values)
+            self._context = self.tool.reads.context(self.values)
         return condition.holds(self._context)
 
     def matches(self, rule: str, condition: Condition) -> bool:

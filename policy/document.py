@@ -25,6 +25,13 @@ def parse_duration(text: object) -> int:
     return int(found[1]) * _UNIT_SECONDS[found[2]]
 
 
+def format_duration(seconds: int) -> str:
+    """Text that `parse_duration` reads as `seconds`: `7d`, `24h` or `90m`; days from two on."""
+    if seconds % 86_400 == 0 and seconds > 86_400:
+        return f"{seconds // 86_400}d"
+    return f"{seconds // 3600}h" if seconds % 3600 == 0 else f"{seconds // 60}m"
+
+
 def _may_be_said(code: Code) -> Code:
     if code not in REFUSAL_CODES:
         raise ValueError(f"a rule may refuse with {', '.join(REFUSAL_CODES)}")
@@ -39,17 +46,17 @@ Expression = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Duration = Annotated[int, BeforeValidator(parse_duration)]
 RefusalCode = Annotated[Code, AfterValidator(_may_be_said)]
 Threshold = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
-Scope = Literal["run", "customer", "order", "agent", "tool", "tenant"]
+Scope = Literal["run", "customer", "order", "agent", "tool"]
 Measure = Literal["count", "amount"]
 
 
 class Total(Model):
     """A sum over earlier calls, for use in conditions as `totals.<name>`.
 
-    Earlier calls are those that ran, are parked or whose outcome is unknown; released ones do not count, nor does the
-    call being decided. `amount` adds minor units whatever their currency, which can only be stricter. `per` says whose
-    calls of this tool: the run's, customer's, order's or agent's, or the whole tenant's (`tool`); `tenant` takes in
-    every tool of the tenant. `window` counts back from now; without one, everything counts.
+    Earlier calls are those of the same tool and tenant that ran, are parked or whose outcome is unknown; released ones
+    do not count, nor does the call being decided. `per` picks the run's, customer's, order's or agent's of them, or
+    (`tool`) takes all. `amount` adds minor units whatever their currency, which can only be stricter. `window` counts
+    back from now; without one, everything counts.
     """
 
     per: Scope

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from policy.conditions import Condition, Tree
+from policy.conditions import Condition, Reads
 from policy.document import Limit, Measure, PolicyDocument, Scope
 from policy.wording import Wording
 from schemas.codes import Code
@@ -63,7 +63,7 @@ class PolicyTool:
     refusals: tuple[Refusal, ...]
     holds: tuple[Hold, ...]
     otherwise: Verdict
-    reads: Tree
+    reads: Reads
 
     def subjects_needed(self) -> tuple[Counter, ...]:
         """Every counter that a decision needs: the values of `Proposal.totals` and `Proposal.usage` by these names."""

@@ -3,12 +3,14 @@
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 from string import Formatter
+from typing import cast
 
-from policy.conditions import Condition, ConditionError, Path, Tree, compile_condition, context_of, tree_of
+from policy.conditions import Condition, ConditionError, Reads, compile_condition
 from policy.decide import RESERVED_NAMES
-from policy.document import Defaults, Limit, RuleText, ToolText
+from policy.document import Defaults, Limit, RuleText, Scope, ToolText
 from policy.model import Counter, Hold, PolicyTool, Refusal
 from policy.problems import Problem
+from policy.values import Path
 from policy.vocabulary import SCALARS, Kind, Vocabulary
 from policy.wording import Wording, parse_wording
 from schemas.codes import REGISTRY, Code
@@ -21,7 +23,6 @@ _SAMPLES: dict[Kind, tuple[object, object]] = {
     "integer": (1, 2),
     "boolean": (False, True),
     "list": ([], []),
-    "object": ({}, {}),
     "other": (None, None),
 }
 
@@ -63,11 +64,13 @@ class _Resolver:
         self._names |= {f"totals.{total}": "integer" for total in text.totals}
         self._names |= {f"thresholds.{threshold}": "integer" for threshold in text.thresholds}
         self._used: set[Path] = set()
-        self._read: set[Path] = set()
+        self._conditions: list[Condition] = []
 
     def tool(self) -> PolicyTool:
         text = self._text
         self._unique()
+        for name, total in text.totals.items():
+            self._scoped(total.per, ("totals", name))
         refusals = [self._refusal(rule, rule.refuse) for rule in text.rules if rule.refuse is not None]
         holds = [self._hold(rule, rule.hold) for rule in text.rules if rule.hold is not None]
         limits = tuple(self._limit(limit) for limit in text.limits)
@@ -80,7 +83,7 @@ class _Resolver:
             refusals=tuple(rule for rule in refusals if rule is not None),
             holds=tuple(rule for rule in holds if rule is not None),
             otherwise=text.otherwise,
-            reads=tree_of(self._read),
+            reads=Reads(self._conditions),
         )
 
     def _problem(self, where: Iterable[str], what: str) -> None:
@@ -133,7 +136,12 @@ class _Resolver:
             return None
         return Hold(rule.name, group, rule.deadline or self._defaults.deadline, when, because)
 
+    def _scoped(self, per: Scope, where: Iterable[str]) -> None:
+        if per == "order" and self._vocabulary is not None and "args.order_id" not in self._names:
+            self._problem((*where, "per"), "the tool has no argument order_id to count by")
+
     def _limit(self, limit: Limit) -> Limit:
+        self._scoped(limit.per, (limit.name,))
         if limit.because is None:
             return limit
         because = limit.because.replace("{max}", str(limit.max))
@@ -149,9 +157,9 @@ class _Resolver:
             self._problem(where, f"is not a CEL expression: {error}")
             return None
         before = len(self.problems)
-        for path in sorted(condition.paths):
+        for path in sorted({name.path for name in condition.reads}):
             self._known(path, where)
-        self._read |= condition.paths
+        self._conditions.append(condition)
         if self._vocabulary is not None and len(self.problems) == before:
             self._try(condition, where)
         return condition
@@ -169,19 +177,21 @@ class _Resolver:
     def _try(self, condition: Condition, where: Iterable[str]) -> None:
         """Finds unknown functions, mixed types and answers that are not true or false before a call does."""
         for choice in (0, 1):
-            reads = tree_of(condition.paths)
-            problem = condition.misuse(context_of(reads, self._sample(reads, (), choice)))
+            problem = condition.misuse(Reads([condition]).context(self._sample(choice)))
             if problem is not None:
                 self._problem(where, problem)
                 return
 
-    def _sample(self, reads: Tree, above: Path, choice: int) -> dict[str, object]:
-        return {
-            name: _SAMPLES[self._names[".".join((*above, name))]][choice]
-            if below is None
-            else self._sample(below, (*above, name), choice)
-            for name, below in reads.items()
-        }
+    def _sample(self, choice: int) -> dict[str, object]:
+        """A value for each known name; objects hold those below them."""
+        sample: dict[str, object] = {}
+        for name, kind in self._names.items():
+            *above, last = name.split(".")
+            node = sample
+            for step in above:
+                node = cast(dict[str, object], node.setdefault(step, {}))
+            node[last] = {} if kind == "object" else _SAMPLES[kind][choice]
+        return sample
 
     def _wording(self, source: str, rule: str) -> Wording | None:
         where = (rule, "because")

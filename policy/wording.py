@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
 
+from policy.values import Path, look_up
 from schemas.money import Money
 
 _FIELD = re.compile(r"\{([a-z0-9_]+(?:\.[a-z0-9_]+)*)(:money)?\}")
@@ -18,7 +18,7 @@ NOT_KNOWN = "(not known)"
 class Field:
     """One `{name}` or `{name:money}` of a text; `money` writes minor units in the currency of the arguments."""
 
-    path: tuple[str, ...]
+    path: Path
     money: bool
 
 
@@ -52,16 +52,6 @@ def parse_wording(source: str) -> Wording:
         Field(tuple(name.split(".")), money is not None) for name, money in zip(pieces[1::3], pieces[2::3], strict=True)
     )
     return Wording(source, literals, fields)
-
-
-def look_up(values: Mapping[str, object], path: tuple[str, ...]) -> object:
-    """The value at a path, None where there is none."""
-    value = values.get(path[0])
-    for step in path[1:]:
-        if not isinstance(value, Mapping):
-            return None
-        value = cast(Mapping[str, object], value).get(step)
-    return value
 
 
 def plain(value: object) -> str:
