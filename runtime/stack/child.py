@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,15 +53,15 @@ def launcher_arguments(command: Command) -> list[str]:
 class Child:
     """A named process of the stack.
 
-    Its output is appended to `log`. Its pid and start time stand in `pid_file` while it runs, for the next stack to
-    find what a killed one left.
+    Its output is appended to a file in `logs`. Its pid and start time stand in a file in `run` (if given) while it
+    runs, for the next stack to find what a killed one left.
     """
 
-    def __init__(self, name: str, command: Command, *, logs: Path, run: Path) -> None:
+    def __init__(self, name: str, command: Command, *, logs: Path, run: Path | None) -> None:
         self.name = name
         self.command = command
         self.log = logs / f"{name}.log"
-        self.pid_file = run / f"{name}.pid"
+        self._pid_file = None if run is None else run / f"{name}.pid"
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -85,14 +86,16 @@ class Child:
             )
         finally:
             os.close(descriptor)
-        record_pid(self.pid_file, self._process.pid)
+        if self._pid_file is not None:
+            record_pid(self._pid_file, self._process.pid)
 
     async def wait(self) -> int:
         """The exit status (negative: the signal that ended it) once it has ended."""
         if self._process is None:
             raise RuntimeError(f"{self.name} was not started")
         status = await self._process.wait()
-        self.pid_file.unlink(missing_ok=True)
+        if self._pid_file is not None:
+            self._pid_file.unlink(missing_ok=True)
         return status
 
     async def stop(self) -> None:
@@ -130,13 +133,16 @@ def recorded_process(pid_file: Path) -> psutil.Process | None:
         process = psutil.Process(record["pid"])
         # The start time is derived from the boot time, which the clock's adjustments move a little.
         same = abs(process.create_time() - record["started"]) < 2
-        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        return process if same and _runs(process) else None
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None
 
 
 def end_leftovers(run: Path, *, seconds: float = 10.0) -> list[str]:
-    """Stop what an earlier stack left running, by the pid files in `run`. Blocks; returns the names once all are gone."""
+    """Stop what an earlier stack left running, by the pid files in `run`; returns its names. Blocks until it is gone.
+
+    Postgres is asked for its fast shutdown, everything else to terminate; what does not end in `seconds` is killed.
+    """
     leftovers: dict[str, psutil.Process] = {}
     for pid_file in sorted(run.glob("*.pid")):
         process = recorded_process(pid_file)
@@ -145,14 +151,45 @@ def end_leftovers(run: Path, *, seconds: float = 10.0) -> list[str]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGINT if pid_file.stem == "postgres" else signal.SIGTERM)
         pid_file.unlink(missing_ok=True)
-    _, alive = psutil.wait_procs(list(leftovers.values()), timeout=seconds)
+    alive = wait_until_ended(leftovers.values(), seconds)
     for process in alive:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(alive, timeout=seconds)
+    wait_until_ended(alive, seconds)
     return list(leftovers)
+
+
+def wait_until_ended(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Wait for other programs' children; returns those that still run after `seconds`.
+
+    One that has ended but was not reaped (a container's first process may never do that) has ended.
+    """
+    deadline = time.monotonic() + seconds
+    alive = [process for process in processes if _runs(process)]
+    while alive and time.monotonic() < deadline:
+        time.sleep(0.02)
+        alive = [process for process in alive if _runs(process)]
+    return alive
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _rotate(log: Path) -> None:
     if log.exists() and log.stat().st_size > LOG_SIZE_LIMIT:
         log.replace(log.with_suffix(".log.1"))
+
+
+async def run_to_end(command: Command, log: Path) -> int:
+    """Run `command`, its output appended to `log`, and return its exit status; it is killed when this is cancelled."""
+    child = Child(log.stem, command, logs=log.parent, run=None)
+    try:
+        await child.start()
+        return await child.wait()
+    except asyncio.CancelledError:
+        child.kill()
+        raise

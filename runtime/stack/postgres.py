@@ -4,7 +4,6 @@ The wheel's own server class opens up every folder above the data to all users a
 only its programs are used.
 """
 
-import asyncio
 import contextlib
 import importlib.util
 import os
@@ -21,7 +20,7 @@ from pathlib import Path
 import asyncpg
 import psutil
 
-from runtime.stack.child import Command, RunAs, launcher_arguments
+from runtime.stack.child import Command, RunAs, run_to_end
 from runtime.stack.errors import StackError
 from runtime.stack.files import read_or_create_secret, write_private
 from runtime.stack.ports import HOST
@@ -146,19 +145,7 @@ class Postgres:
             cwd=cluster.parent,
             run_as=_run_as(cluster),
         )
-        descriptor = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *launcher_arguments(command),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=descriptor,
-                stderr=descriptor,
-                env=dict(command.env),
-                cwd=command.cwd,
-            )
-        finally:
-            os.close(descriptor)
-        if await process.wait() != 0:
+        if await run_to_end(command, self.log) != 0:
             raise StackError(f"Postgres could not create its data folder, see {self.log}")
 
 

@@ -1,0 +1,96 @@
+"""The `counterseal` program: a list of commands, each imported only when it is asked for.
+
+Every module in `COMMANDS` has a `typer.Typer` named `app`: with one command it is that command, with several it is a
+group. Exit status: 0 success, 1 the command's own failure, 2 wrong usage, 130 interrupted.
+"""
+
+import importlib
+import logging
+import os
+import sys
+import traceback
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from runtime.cli.errors import CommandError
+from runtime.stack.errors import StackError
+
+# name -> (module, the line in `counterseal --help`)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "up": ("runtime.cli.up", "Start the embedded stack: Postgres, Temporal, sandbox, API, worker."),
+    "policy": ("runtime.cli.policy", "Show or check the policy."),
+}
+
+
+class _LazyGroup(TyperGroup):
+    """Lists the commands by name and help line alone; imports the one that runs."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, (_, summary) in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=summary))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        module, _ = COMMANDS[str(name)]
+        command = typer.main.get_command(importlib.import_module(module).app)
+        command.name = name
+        return name, command, rest
+
+
+app = typer.Typer(
+    name="counterseal", cls=_LazyGroup, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True
+)
+
+
+@app.callback(epilog="Example: counterseal up --data .counterseal")
+def _counterseal() -> None:  # pyright: ignore[reportUnusedFunction]
+    """Approvals, and exactly one execution, for what AI agents may not do on their own."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; returns the exit status. Errors become one line on stderr."""
+    try:
+        status = app(arguments, prog_name="counterseal", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except typer.TyperException as error:
+        if message := error.format_message():  # empty: help was shown instead
+            _complain(message)
+        return error.exit_code
+    except (CommandError, StackError) as error:
+        _complain(str(error))
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        return 1
+    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback at the terminal
+        if os.environ.get("COUNTERSEAL_DEBUG"):
+            traceback.print_exc()
+        _complain(f"internal error ({type(error).__name__}); COUNTERSEAL_DEBUG=1 shows where")
+        return 1
+
+
+def _complain(message: str) -> None:
+    print(f"counterseal: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201
+
+
+def main() -> NoReturn:
+    """Entry point of the console script."""
+    status = run(sys.argv[1:])
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            status = status or 1
+    if "temporalio" in sys.modules:
+        # Python 3.11 may abort while it tears down the Temporal SDK's threads.
+        os._exit(status)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
