@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from schemas.base import Model
 from schemas.codes import Code
@@ -32,7 +32,7 @@ def format_duration(seconds: int) -> str:
     return f"{seconds // 3600}h" if seconds % 3600 == 0 else f"{seconds // 60}m"
 
 
-def _may_be_said(code: Code) -> Code:
+def _may_be_said(code: object) -> object:
     if code not in REFUSAL_CODES:
         raise ValueError(f"a rule may refuse with {', '.join(REFUSAL_CODES)}")
     return code
@@ -44,7 +44,7 @@ Group = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{1,62}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\r\n]+$")]
 Expression = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Duration = Annotated[int, BeforeValidator(parse_duration)]
-RefusalCode = Annotated[Code, AfterValidator(_may_be_said)]
+RefusalCode = Annotated[Code, BeforeValidator(_may_be_said)]
 Threshold = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
 Scope = Literal["run", "customer", "order", "agent", "tool"]
 Measure = Literal["count", "amount"]

@@ -1,0 +1,24 @@
+"""The policy of this service: loaded, and checked against the tools it has."""
+
+from pathlib import Path
+
+from policy.load import load_policy
+from policy.model import Policy
+from policy.vocabulary import Vocabulary
+from tools.arguments import object_schema
+from tools.catalog import Catalog, Entry
+from tools.protocol import WriteTool
+
+
+def load_checked(path: Path, catalog: Catalog) -> Policy:
+    """The policy in a file or folder. Raises PolicyError, also for a name that no tool, argument or fact has."""
+    return load_policy(path, {entry.manifest.name: _vocabulary(entry) for entry in catalog.all()})
+
+
+def _vocabulary(entry: Entry) -> Vocabulary:
+    tool = entry.tool
+    arguments = object_schema(tool.arguments_model)
+    if isinstance(tool, WriteTool):
+        facts = object_schema(tool.facts_model, mode="serialization")
+        return Vocabulary.of(arguments, facts, tool.untrusted_arguments)
+    return Vocabulary.of(arguments)
