@@ -122,6 +122,8 @@ def _serve(options: argparse.Namespace, apps: dict[socket.socket, ASGIApp]) -> N
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        # Longer than clients keep an idle connection, so that none is closed under a request except by a fault.
+        timeout_keep_alive=75,
         # What still runs at a stop is a delay or a drip that would take for ever.
         timeout_graceful_shutdown=1,
     )

@@ -86,7 +86,7 @@ def test_sigint_stops_it_quickly_and_silently(own_world: World) -> None:
     own_world.charge("pay_none")
     started = time.monotonic()
     assert own_world.stop(signal.SIGINT) == (0, "")
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 3
 
 
 def test_sigterm_stops_it_while_answers_drip(own_world: World) -> None:
