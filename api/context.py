@@ -1,11 +1,12 @@
 """What the routes work with; made by the composition root, found on the application's state."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
 from temporalio.client import Client
 
+from api.attempts import SignInAttempts
 from api.waiting import Waiters
 from ledger.ledger import Ledger
 from ledger.signing import DecisionSigner
@@ -22,9 +23,11 @@ class Context:
     temporal: Client
     waiters: Waiters
     task_queue: str
+    eager_start: bool
     public_url: str
     temporal_ui_url: str | None = None
     namespace: str = "default"
+    sign_in_attempts: SignInAttempts = field(default_factory=SignInAttempts)
 
 
 def _context(request: Request) -> Context:

@@ -73,7 +73,9 @@ async def decide(
     outcome, record = await services.ledger.approvals.decide(decision, token)
     match outcome:
         case Verdict.RECORDED | Verdict.REPEATED if record is not None:
-            await deliver(services, record.workflow_id, SignedDecision(approval_id=approval_id, token=token))
+            await deliver(
+                services, record.workflow_id, SignedDecision(approval_id=approval_id, verdict=verdict, token=token)
+            )
             return Decided("approved" if verdict == "approve" else "denied")
         case Verdict.ALREADY_DECIDED:
             return Decided(None, "already_decided")

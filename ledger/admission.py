@@ -9,13 +9,13 @@ import asyncpg
 from pydantic import JsonValue
 
 from ledger.approvals import card_context
-from ledger.calls import columns
+from ledger.calls import Calls, columns
 from ledger.chain import GENESIS, Head, extend
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.keys import DataKey
 from ledger.queries import load
-from ledger.records import CallDetails, CallRecord, details_context
+from ledger.records import CallDetails, CallRecord, Step, details_context
 from schemas.calls import Binding, Call
 from schemas.codes import Code, Status
 from schemas.decisions import Approval, PolicyDecision
@@ -55,7 +55,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What the transaction read under its locks: the clock, what others hold of the claimed resource, usage by window."""
+    """What the transaction read under its locks: the clock, what others hold of the resource, usage by window."""
 
     now: datetime
     reserved: int
@@ -71,6 +71,7 @@ class Admitted:
     code: Code
     decision: PolicyDecision
     facts: dict[str, JsonValue]
+    totals: dict[str, int]
     explanation: Explanation | None = None
     result: dict[str, JsonValue] | None = None
     effect: Effect | None = None
@@ -90,9 +91,10 @@ class AlreadyAdmitted(Exception):
 class Admissions:
     """Admits calls."""
 
-    def __init__(self, pool: Pool, keys: DataKeys) -> None:
+    def __init__(self, pool: Pool, keys: DataKeys, calls: Calls) -> None:
         self._pool = pool
         self._keys = keys
+        self._calls = calls
 
     async def run(self, run_id: str, workflow_id: str) -> RunState | None:
         """The run; None when there is none."""
@@ -136,6 +138,27 @@ class Admissions:
             existing = await self._pool.fetchval(_SQL["request_of_workflow"], call.workflow_id)
             raise AlreadyAdmitted(existing) from None
 
+    async def intend(
+        self,
+        call: Call,
+        resource: str | None,
+        facts_since: datetime,
+        decide: Callable[[CallRecord, Reads], Step | None],
+    ) -> tuple[CallRecord, bool]:
+        """Under the locks of `admit` and the call's own, let `decide` (pure) write the intent or refuse.
+
+        Returns the call after it and whether this changed it; only the one that did may send.
+        """
+        async with self._pool.acquire() as connection, connection.transaction():
+            if resource is not None:
+                await connection.execute(_SQL["lock_subjects"], [_lock_key(call, resource)])
+            record, _ = await self._calls.lock(connection, call.request_id)
+            reads = await self._reads(connection, call, [], resource, facts_since, strict=False)
+            step = decide(record, reads)
+            if step is None:
+                return record, False
+            return await self._calls.write(connection, record, step, reads.now), True
+
     async def preview(
         self, call: Call, windows: Sequence[Window], resource: str | None, facts_since: datetime
     ) -> Reads:
@@ -168,8 +191,9 @@ class Admissions:
         if strict and rows[0]["existing"] is not None:
             raise AlreadyAdmitted(rows[0]["existing"])
         usage: dict[str, Usage] = {}
-        for row in rows if windows else []:
-            usage[windows[row["i"]].name] = Usage(row["count"], row["amount"], row["oldest"])
+        for row in rows[: len(windows)]:
+            window = windows[int(row["i"])]
+            usage[window.name] = Usage(row["count"], row["amount"], row["oldest"])
         return Reads(rows[0]["now"], rows[0]["reserved"], usage)
 
     async def _insert(self, connection: Connection, call: Call, admitted: Admitted, now: datetime) -> CallRecord:
@@ -181,6 +205,7 @@ class Admissions:
         details = CallDetails(
             call=call,
             facts=admitted.facts,
+            totals=admitted.totals,
             decision=decision,
             explanation=admitted.explanation,
             result=admitted.result,

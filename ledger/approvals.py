@@ -1,9 +1,9 @@
 """Approvals: what waits for a person, and the one place where a decision takes effect."""
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import asyncpg
 
@@ -20,7 +20,6 @@ from schemas.events import (
     ApprovalExpired,
     ApprovalGranted,
     ApprovalViewed,
-    ApprovalVoided,
     CallCancelled,
     CallSettled,
     DecisionRejected,
@@ -52,6 +51,27 @@ class Undelivered:
     approval_id: str
     token: str
     workflow_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRecord:
+    """How people decided what one rule of one tool held. `median_seconds`: from request to decision."""
+
+    tool: str
+    rule: str
+    approved: int
+    denied: int
+    expired: int
+    median_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What waits now; `due_soon` of them expire within the hour."""
+
+    waiting: int
+    due_soon: int
+    oldest: datetime | None
 
 
 def card_context(tenant: str, approval_id: str) -> bytes:
@@ -124,21 +144,6 @@ class Approvals:
 
         return await self._close(request_id, step), closed
 
-    async def void(self, request_id: str, because: str, facts: dict[str, object]) -> CallRecord:
-        """An approval that no longer holds: the call is refused, what it held is released."""
-
-        def step(record: CallRecord, now: datetime) -> Step | None:
-            if record.settled or record.approval_id is None or record.intended_at is not None:
-                return None
-            said = Explanation(values={"because": because})
-            voided = ApprovalVoided.model_validate(
-                {"approval_id": record.approval_id, "because": because, "facts": facts}
-            )
-            settled = CallSettled(status="refused", code=Code.APPROVAL_VOID, explanation=said)
-            return Step((voided, settled), "refused", Code.APPROVAL_VOID, said, approval="voided", uses="released")
-
-        return (await self._calls.advance(request_id, step))[0]
-
     async def _close(self, request_id: str, step: StepFunction) -> CallRecord:
         """Advance unless a decision was recorded first: then the call stays as the decision left it."""
         async with self._pool.acquire() as connection, connection.transaction():
@@ -154,9 +159,14 @@ class Approvals:
             return await self._calls.write(connection, record, change, now)
 
     async def get(self, tenant: str, approval_id: str) -> Approval | None:
+        """The approval with its decisions; None when there is none of this tenant."""
         async with self._pool.acquire() as connection:
             row = await connection.fetchrow(_SQL["read_approval"], approval_id, tenant)
-            return None if row is None else await self._open(connection, row)
+            return None if row is None else (await self._open_all(connection, [row]))[0]
+
+    async def of_request(self, tenant: str, request_id: str) -> str | None:
+        """The id of the newest approval of a tenant's call."""
+        return await self._pool.fetchval(_SQL["approval_of_request"], request_id, tenant)
 
     async def granted_by(self, approval_id: str) -> list[str]:
         """The signed decisions of an approval, in order."""
@@ -178,6 +188,18 @@ class Approvals:
         """How many wait, by tool."""
         return {row["tool"]: row["count"] for row in await self._pool.fetch(_SQL["count_open"], tenant)}
 
+    async def by_rule(self, tenant: str, days: int) -> list[RuleRecord]:
+        """How the approvals closed in the last `days` were decided, by tool and rule."""
+        return [RuleRecord(**row) for row in await self._pool.fetch(_SQL["decided_by_rule"], tenant, days)]
+
+    async def queue(self, tenant: str) -> Queue:
+        row = await self._pool.fetchrow(_SQL["queue"], tenant)
+        return Queue(**row) if row else Queue(0, 0, None)
+
+    async def volume(self, tenant: str, days: int) -> list[tuple[date, int]]:
+        """(UTC day, approvals requested) for each of the last `days` days, oldest first."""
+        return [(row["day"], row["count"]) for row in await self._pool.fetch(_SQL["volume"], tenant, days)]
+
     async def viewed(self, approval: Approval, viewer: str) -> None:
         """Record that a person opened the page while it waits (once per person)."""
 
@@ -198,12 +220,43 @@ class Approvals:
     ) -> list[Approval]:
         async with self._pool.acquire() as connection:
             rows = await connection.fetch(_SQL[query], tenant, *after, tool, limit)
-            return [await self._open(connection, row) for row in rows]
+            return await self._open_all(connection, rows)
+
+    async def _open_all(self, connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Approval]:
+        approvals = [await self._open(connection, row) for row in rows]
+        decided = [approval.approval_id for approval in approvals if approval.status != "open"]
+        found = await connection.fetch(_SQL["decisions_on"], decided) if decided else []
+        return [
+            approval.model_copy(
+                update={
+                    "decisions": tuple(
+                        _decision(approval, row) for row in found if row["approval_id"] == approval.approval_id
+                    )
+                }
+            )
+            for approval in approvals
+        ]
 
     async def _open(self, connection: Connection, row: asyncpg.Record) -> Approval:
         key = await self._keys.by_id(connection, row["key_id"])
         card = Approval.model_validate_json(key.open(row["card"], card_context(row["tenant"], row["approval_id"])))
         return card.model_copy(update={"status": row["status"], "closed_at": row["closed_at"]})
+
+
+def _decision(approval: Approval, row: asyncpg.Record) -> HumanDecision:
+    """A recorded decision; it was accepted, so it bound this approval's action."""
+    return HumanDecision(
+        decision_id=row["decision_id"],
+        approval_id=approval.approval_id,
+        request_id=approval.request_id,
+        tenant=approval.tenant,
+        action_digest=approval.action_digest,
+        policy_version=approval.policy_version,
+        approver=row["approver"],
+        verdict=row["verdict"],
+        reason=row["reason"],
+        decided_at=row["decided_at"],
+    )
 
 
 def _judge(row: asyncpg.Record | None, decision: HumanDecision, now: datetime) -> Verdict:

@@ -12,6 +12,7 @@ from ledger.database import Connection, Pool
 from ledger.queries import load
 from ledger.records import CallRecord, Step, details_context, open_record
 from schemas.canonical import canonical
+from schemas.codes import Status
 from schemas.events import EVENT, Event
 
 _SQL = load("calls")
@@ -48,15 +49,15 @@ class Calls:
             rows = await connection.fetch(_SQL["by_workflow_ids"], workflow_ids)
             return [open_record(row, await self._keys.by_id(connection, row["key_id"])) for row in rows]
 
-    async def settled_or_parked(self, workflow_ids: Sequence[str]) -> dict[str, str]:
-        """Status by workflow id of those that are no longer being worked on."""
-        rows = await self._pool.fetch(_SQL["states_by_workflow_ids"], workflow_ids)
+    async def statuses(self, workflow_ids: Sequence[str]) -> dict[str, Status]:
+        """Status by workflow id, of those that the ledger knows."""
+        rows = await self._pool.fetch(_SQL["statuses_by_workflow_ids"], workflow_ids)
         return {row["workflow_id"]: row["status"] for row in rows}
 
     async def advance(
         self, request_id: str, decide: Callable[[CallRecord, datetime], Step | None]
     ) -> tuple[CallRecord, bool]:
-        """Lock the call, let `decide` say what changes (None: nothing), write it: (the call after it, whether it changed).
+        """Lock the call, let `decide` say what changes (None: nothing), write it: (the call after, whether it changed).
 
         `decide` gets the call and the database's clock, and must be pure. Raises UnknownCall.
         """
@@ -118,6 +119,10 @@ class Calls:
     async def recent(self, *, tenant: str | None, status: str | None, limit: int) -> list[dict[str, object]]:
         """Newest first, plain columns only."""
         return [dict(row) for row in await self._pool.fetch(_SQL["list_calls"], tenant, status, limit)]
+
+    async def counts(self, tenant: str) -> dict[str, int]:
+        """How many calls there are, by status."""
+        return {row["status"]: row["count"] for row in await self._pool.fetch(_SQL["count_calls"], tenant)}
 
     async def open_for(
         self, seconds: float, after: tuple[datetime, str], limit: int

@@ -12,6 +12,16 @@ if TYPE_CHECKING:
 else:
     Connection = Pool = object
 
+UNAVAILABLE = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+)
+"""What is raised when the database cannot be reached or cannot take a query just now."""
+
 
 async def connect(database_url: str, *, minimum: int = 1, maximum: int = 10) -> "Pool":
     """A pool of connections. Raises asyncpg's and OS errors when the database does not answer."""

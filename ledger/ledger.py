@@ -23,7 +23,7 @@ class Ledger:
     def over(cls, pool: Pool, master: MasterKey) -> "Ledger":
         keys = DataKeys(master)
         calls = Calls(pool, keys)
-        return cls(pool, Admissions(pool, keys), Approvals(pool, keys, calls), calls, Principals(pool))
+        return cls(pool, Admissions(pool, keys, calls), Approvals(pool, keys, calls), calls, Principals(pool))
 
     async def ready(self) -> bool:
         """Whether the database answers. Raises what the driver raises when it does not."""

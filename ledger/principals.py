@@ -1,5 +1,6 @@
 """Who may do what: tokens, runs, people and their sessions. Tokens and sessions are stored as SHA-256 only."""
 
+import asyncio
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ _PREFIX: dict[TokenKind, str] = {"service": "cs_svc", "run": "cs_run", "approver
 _HASHER = PasswordHasher()
 # Verified when the user is unknown, so that a wrong name takes as long as a wrong password.
 _NOBODY = _HASHER.hash(secrets.token_hex(16))
+_HASHES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class Principals:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        # A hash takes tens of milliseconds and 64 MiB by design: off the event loop, and only a few at a time.
+        self._hashing = asyncio.Semaphore(_HASHES_AT_ONCE)
 
     async def authenticate(self, token: str) -> Principal | None:
         """Who holds this token now; None when it is unknown, expired, revoked, or its holder is disabled.
@@ -136,8 +140,10 @@ class Principals:
         self, tenant: str, username: str, display_name: str, password: str, roles: Sequence[str]
     ) -> bool:
         """Whether the person was new; an existing account is left as it is."""
+        async with self._hashing:
+            hashed = await asyncio.to_thread(_HASHER.hash, password)
         added = await self._pool.fetchval(
-            _SQL["upsert_user"], tenant, username.lower(), display_name, _HASHER.hash(password), list(roles)
+            _SQL["upsert_user"], tenant, username.lower(), display_name, hashed, list(roles)
         )
         return added is not None
 
@@ -151,7 +157,8 @@ class Principals:
         """(session secret, person) when the password is right; None otherwise, after the same work."""
         row = await self._pool.fetchrow(_SQL["user"], username.lower())
         try:
-            _HASHER.verify(row["password_hash"] if row else _NOBODY, password)
+            async with self._hashing:
+                await asyncio.to_thread(_HASHER.verify, row["password_hash"] if row else _NOBODY, password)
         except (VerificationError, InvalidHashError):
             return None
         if row is None:

@@ -30,6 +30,7 @@ class CallDetails(Model):
 
     call: Call
     facts: dict[str, JsonValue]
+    totals: dict[str, int]
     decision: PolicyDecision | None = None
     explanation: Explanation | None = None
     result: dict[str, JsonValue] | None = None

@@ -67,3 +67,21 @@ class ToolCallResult(Model):
     request_id: str
     status: Status
     code: Code
+
+
+class ExecuteRequest(Model):
+    """Input of `execute`: which call, and for a parked one the decision that was delivered for it."""
+
+    request_id: str
+    approval_id: str | None = None
+    token: str | None = None
+
+
+class CallRef(Model):
+    """Input of activities that need nothing but the call."""
+
+    request_id: str
+
+
+class PreviewInput(ToolCallInput):
+    """Input of the workflow `Preview`, a dry run."""

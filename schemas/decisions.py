@@ -49,9 +49,13 @@ class HumanDecision(Model):
 
 
 class SignedDecision(Model):
-    """What the signal and update `decide` carry: a compact JWS (RFC 7515) over a `HumanDecision`."""
+    """What the signal and update `decide` carry: a compact JWS (RFC 7515) over a `HumanDecision`.
+
+    `verdict` only says where to take it; what counts is what the signature covers.
+    """
 
     approval_id: str
+    verdict: Literal["approve", "deny"]
     token: str
 
 

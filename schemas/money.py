@@ -11,9 +11,9 @@ Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
 Minor = Annotated[int, Field(ge=0)]
 
 # ISO 4217 minor-unit exponents that are not 2.
-_ZERO = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split()
-_THREE = "BHD IQD JOD KWD LYD OMR TND".split()
-_EXPONENTS: dict[str, int] = {code: 0 for code in _ZERO} | {code: 3 for code in _THREE}
+_ZERO = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split()  # noqa: SIM905
+_THREE = ["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"]
+_EXPONENTS: dict[str, int] = dict.fromkeys(_ZERO, 0) | dict.fromkeys(_THREE, 3)
 
 
 def exponent(currency: str) -> int:

@@ -81,8 +81,9 @@ WHERE request_id = $1
 -- Everything that waiters of this process wait for, in one look.
 SELECT * FROM calls WHERE workflow_id = ANY($1::text[])
 
--- name: states_by_workflow_ids
-SELECT workflow_id, status FROM calls WHERE workflow_id = ANY($1::text[]) AND status <> 'in_progress'
+-- name: statuses_by_workflow_ids
+-- What the waiters of a process ask for, again and again.
+SELECT workflow_id, status FROM calls WHERE workflow_id = ANY($1::text[])
 
 -- name: visible_call
 -- A call as another token of the same tenant and agent may see it.
@@ -96,9 +97,14 @@ WHERE status IN ('in_progress', 'pending_approval', 'outcome_unknown') AND updat
 ORDER BY updated_at, request_id LIMIT $4
 
 -- name: list_calls
-SELECT request_id, tenant, tool, status, code, verdict, rule, policy_version, agent_id, run_id, created_at, updated_at
+SELECT request_id, tenant, tool, status, code, verdict, rule, policy_version, agent_id, run_id, workflow_id, approval_id,
+       created_at, updated_at
 FROM calls WHERE ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR status = $2)
 ORDER BY created_at DESC, request_id LIMIT $3
+
+-- name: count_calls
+-- Calls of a tenant by status.
+SELECT status, count(*) AS count FROM calls WHERE tenant = $1 GROUP BY status
 
 -- name: events_of
 SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash

@@ -19,8 +19,15 @@ from runtime.stack.errors import StackError
 
 # name -> (module, the line in `counterseal --help`)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "api": ("runtime.cli.api", "Serve the HTTP API and the web form."),
+    "worker": ("runtime.cli.worker", "Work off the task queues."),
     "up": ("runtime.cli.up", "Start the embedded stack: Postgres, Temporal, sandbox, API, worker."),
-    "policy": ("runtime.cli.policy", "Show or check the policy."),
+    "migrate": ("runtime.cli.migrate", "Bring the database to the current schema."),
+    "users": ("runtime.cli.users", "Add, list or disable the people who decide."),
+    "tokens": ("runtime.cli.tokens", "Issue, list or revoke bearer tokens."),
+    "tools": ("runtime.cli.tools", "The inventory of tools, and whether it holds together."),
+    "calls": ("runtime.cli.calls", "List calls, and tell what became of one."),
+    "policy": ("runtime.cli.policy", "Show or check a policy."),
 }
 
 

@@ -1,0 +1,97 @@
+"""`admit`: from a proposed call to a decided one, and for free calls to an executed one."""
+
+from datetime import datetime
+from typing import Any
+
+from temporalio import activity
+
+from activities import deciding
+from activities.effects import Effects
+from activities.proposals import check_call, read_facts
+from activities.services import Services, benign, workflow_id
+from activities.tracing import describe_outcome, describe_tool, step
+from gateways.protocols import SystemUnavailable
+from ledger.admission import Admitted, AlreadyAdmitted, RunState
+from ledger.records import CallRecord
+from schemas.calls import Call, Progress, ToolCallInput
+from schemas.codes import Code
+from tools.catalog import Entry
+from tools.protocol import Arguments, ReadTool, Refusal
+
+
+class Admission:
+    """Admits calls, in one database transaction each."""
+
+    def __init__(self, services: Services, effects: Effects) -> None:
+        self._services = services
+        self._effects = effects
+
+    @activity.defn(name="admit")
+    async def admit(self, request: ToolCallInput) -> Progress:
+        """Where the call stands after it was decided. Repeating it is safe: a known call is taken up where it is.
+
+        Raises non-retryable ApplicationErrors for a call that no run may make; nothing is recorded of those.
+        """
+        with step("counterseal.admit", request.request_id) as span:
+            admissions = self._services.ledger.admissions
+            run = await admissions.run(request.run_id, workflow_id())
+            if run is None:
+                raise benign("there is no such run", "UnknownRun")
+            if run.existing is not None:
+                return await self._known(run.existing)
+            call, entry, arguments = check_call(self._services, run, request, workflow_id())
+            describe_tool(span, run.binding, entry.manifest, call.key_hash)
+            try:
+                record = await self._new(run, call, entry, arguments)
+            except AlreadyAdmitted as known:
+                return await self._known(known.request_id)
+            describe_outcome(span, record)
+            self._services.moved(record)
+            if record.details.effect is None:
+                return self._effects.resume(record)
+            return await self._effects.send(record, record.details.effect)
+
+    async def _known(self, request_id: str) -> Progress:
+        return self._effects.resume(await self._services.ledger.calls.read(request_id))
+
+    async def _new(self, run: RunState, call: Call, entry: Entry, arguments: Arguments) -> CallRecord:
+        try:
+            if isinstance(entry.tool, ReadTool):
+                admitted = await self._read(call, entry, entry.tool, arguments)
+                return await self._services.ledger.admissions.record(call, admitted, run.now)
+            return await self._write(run.now, call, entry, arguments)
+        except SystemUnavailable as problem:
+            admitted = deciding.unreadable(self._services.policy, call, problem.problem)
+            return await self._services.ledger.admissions.record(call, admitted, run.now)
+
+    async def _write(self, facts_since: datetime, call: Call, entry: Entry, arguments: Arguments) -> CallRecord:
+        services = self._services
+        proposed = await read_facts(services, call, entry, arguments)
+        if isinstance(proposed, Refusal):
+            decision = deciding.refused_by_facts(services.policy, proposed)
+            admitted = deciding.refused(call, decision, {}, {})
+            return await services.ledger.admissions.record(call, admitted, facts_since)
+        windows = deciding.windows_for(services.policy.tool(call.tool), call.binding, call.arguments.get("order_id"))
+        return await services.ledger.admissions.admit(
+            call,
+            windows,
+            proposed.claim.resource if proposed.claim else None,
+            facts_since,
+            lambda reads: deciding.admit(services.policy, proposed, windows, reads, inline=services.inline),
+        )
+
+    async def _read(self, call: Call, entry: Entry, tool: ReadTool[Any, Any], arguments: Arguments) -> Admitted:
+        policy = self._services.policy
+        decision = deciding.decide_read(policy, call, entry)
+        if decision.verdict != "free":
+            return deciding.refused(call, decision, {}, {})
+        found = await tool.read(arguments, call.binding, self._services.systems)
+        if isinstance(found, Refusal):
+            return deciding.refused(call, deciding.refused_by_facts(policy, found), {}, {})
+        return deciding.answered(
+            call,
+            decision,
+            found.model_dump(mode="json", exclude_none=True),
+            code=Code.NO_RESULTS if tool.is_empty(found) else Code.OK,
+            done=tool.done(arguments, found),
+        )

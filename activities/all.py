@@ -1,0 +1,33 @@
+"""The activities of a worker, wired to what they work with."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from activities.admitting import Admission
+from activities.closing import Closing
+from activities.decisions import Decisions
+from activities.effects import Effects
+from activities.previewing import Previewing
+from activities.services import Services
+
+Activity = Callable[..., Any]
+
+
+def workflow_activities(services: Services) -> Sequence[Activity]:
+    """What runs beside the workflow."""
+    decisions = Decisions(services)
+    effects = Effects(services, decisions)
+    closing = Closing(services, decisions, effects)
+    return [
+        Admission(services, effects).admit,
+        Previewing(services).preview,
+        closing.deny,
+        closing.expire,
+        closing.withdraw,
+    ]
+
+
+def effect_activities(services: Services) -> Sequence[Activity]:
+    """What needs the credentials of a remote system."""
+    effects = Effects(services, Decisions(services))
+    return [effects.execute, effects.inspect]

@@ -1,0 +1,44 @@
+"""What ends a parked call without an effect: a denial, the deadline, a withdrawal. Local activities, all of them."""
+
+from temporalio import activity
+
+from activities.decisions import Decisions
+from activities.effects import Effects
+from activities.services import Services
+from activities.tracing import describe_outcome, step
+from schemas.calls import CallRef, ExecuteRequest, Progress
+
+
+class Closing:
+    """Closes parked calls, unless a decision was recorded first: then the call goes on as that decided."""
+
+    def __init__(self, services: Services, decisions: Decisions, effects: Effects) -> None:
+        self._services = services
+        self._decisions = decisions
+        self._effects = effects
+
+    @activity.defn(name="deny")
+    async def deny(self, request: ExecuteRequest) -> Progress:
+        """Record a denial that was delivered (or find it recorded). `hold` when it is not a valid decision."""
+        with step("counterseal.deny", request.request_id) as span:
+            record = await self._services.ledger.calls.read(request.request_id)
+            if request.token is not None and not record.settled:
+                record = await self._decisions.take(record, request.approval_id, request.token)
+            describe_outcome(span, record)
+            return self._effects.resume(record)
+
+    @activity.defn(name="expire")
+    async def expire(self, request: CallRef) -> Progress:
+        """The deadline has passed: expiry never approves."""
+        with step("counterseal.expire", request.request_id) as span:
+            record = self._services.moved(await self._services.ledger.approvals.expire(request.request_id))
+            describe_outcome(span, record)
+            return self._effects.resume(record)
+
+    @activity.defn(name="withdraw")
+    async def withdraw(self, request: CallRef) -> Progress:
+        """The requester took the call back."""
+        with step("counterseal.withdraw", request.request_id) as span:
+            record, _ = await self._services.ledger.approvals.withdraw(request.request_id, "requester")
+            describe_outcome(span, record)
+            return self._effects.resume(self._services.moved(record))

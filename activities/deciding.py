@@ -1,0 +1,315 @@
+"""The decision about a call, as a pure function of what was read. Nothing here touches the outside."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import JsonValue
+
+from ledger.admission import Admitted, Reads, Window
+from ledger.records import CallDetails, Step
+from policy import decide
+from policy.model import Bound, Policy, PolicyTool, Proposal, Usage
+from schemas.base import Model
+from schemas.calls import Binding, Call
+from schemas.canonical import digest
+from schemas.codes import REGISTRY, Code
+from schemas.decisions import Approval, Claim, PolicyDecision
+from schemas.effects import Effect
+from schemas.events import (
+    ApprovalRequested,
+    ApprovalVoided,
+    CallDecided,
+    CallProposed,
+    CallSettled,
+    EffectIntended,
+    Event,
+    LimitHit,
+)
+from schemas.ids import new_approval_id, new_gateway_key, new_operation_id
+from schemas.replies import Explanation
+from tools.catalog import Entry
+from tools.protocol import Refusal, WriteArguments, WriteTool
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A write that is to be decided: the call, its tool, its validated arguments, and the facts read for it."""
+
+    call: Call
+    entry: Entry
+    tool: WriteTool[Any, Any, Any]
+    arguments: WriteArguments
+    facts: Model
+
+    @property
+    def claim(self) -> Claim | None:
+        return self.tool.claim(self.arguments, self.facts)
+
+    def action_digest(self) -> str:
+        """What an approval binds: tenant, tool, version, arguments, and the facts that matter (RFC 8785, SHA-256)."""
+        return digest(
+            {
+                "tenant": self.call.binding.tenant,
+                "tool": self.call.tool,
+                "tool_version": self.call.tool_version,
+                "arguments": self.call.arguments,
+                "facts": self.tool.matters(self.facts),
+            }
+        )
+
+
+def windows_for(policy_tool: PolicyTool | None, binding: Binding, order_id: object) -> list[Window]:
+    """What the ledger has to count for a decision, against the run's binding; never against a value of the agent's
+    choosing, save the order, which was checked to be the customer's."""
+    subjects = {
+        "run": f"run:{binding.run_id}",
+        "tool": "tool",
+        "customer": f"customer:{binding.customer_id}",
+        "agent": f"agent:{binding.agent_id}",
+        "order": f"order:{order_id}",
+        "tenant": "tenant",
+    }
+    needed = policy_tool.subjects_needed() if policy_tool else ()
+    return [Window(counter.name, subjects[counter.per], counter.window_seconds) for counter in needed]
+
+
+def counted(policy_tool: PolicyTool | None, reads: Reads) -> tuple[dict[str, int], dict[str, Usage]]:
+    """(totals, usage of limits) by name, from what the transaction read."""
+    totals: dict[str, int] = {}
+    usage: dict[str, Usage] = {}
+    if policy_tool is None:
+        return totals, usage
+    for counter in policy_tool.totals:
+        used = reads.usage[counter.name]
+        totals[counter.name] = used.amount if counter.of == "amount" else used.count
+    for limit in policy_tool.limits:
+        used = reads.usage[limit.name]
+        retry_after = None
+        if limit.window is not None and used.oldest is not None:
+            frees_at = used.oldest + timedelta(seconds=limit.window)
+            retry_after = max(1, int((frees_at - reads.now).total_seconds()) + 1)
+        usage[limit.name] = Usage(used.amount if limit.of == "amount" else used.count, retry_after)
+    return totals, usage
+
+
+def evaluate(
+    policy: Policy, proposed: Proposed, totals: Mapping[str, int], usage: Mapping[str, Usage], reserved: int
+) -> PolicyDecision:
+    """What can never be allowed, then the policy, on the facts as they are."""
+    refusal = proposed.tool.check(proposed.arguments, proposed.facts)
+    if refusal is not None:
+        return refused_by_facts(policy, refusal)
+    bound = None
+    claim = proposed.claim
+    if claim is not None:
+        left = claim.model_copy(update={"available": claim.available - reserved})
+        bound = Bound(left, lambda c: proposed.tool.exceeded(proposed.arguments, proposed.facts, c.available))
+    return decide.decide(
+        policy,
+        Proposal(
+            tool=proposed.call.tool,
+            manifest=proposed.entry.manifest,
+            arguments=proposed.call.arguments,
+            facts=proposed.facts.model_dump(mode="json"),
+            totals=totals,
+            usage=usage,
+            bound=bound,
+        ),
+    )
+
+
+def refused_by_facts(policy: Policy, refusal: Refusal) -> PolicyDecision:
+    return PolicyDecision(
+        verdict="refuse",
+        rule="facts",
+        because=REGISTRY[refusal.code].title,
+        policy_version=policy.version,
+        code=refusal.code,
+        explanation=refusal.explanation,
+    )
+
+
+def refused(call: Call, decision: PolicyDecision, facts: dict[str, JsonValue], totals: dict[str, int]) -> Admitted:
+    """A call that ends here."""
+    code = decision.code or Code.INTERNAL_FAILURE
+    status = REGISTRY[code].status
+    events: list[Event] = [
+        CallProposed(call=call),
+        CallDecided(decision=decision, facts=facts, totals=totals),
+    ]
+    if code is Code.RATE_LIMITED:
+        events.append(LimitHit(limit=decision.rule, subject=call.binding.run_id))
+    events.append(CallSettled(status=status, code=code, explanation=decision.explanation))
+    return Admitted(events, status, code, decision, facts, totals, explanation=decision.explanation)
+
+
+def admit(policy: Policy, proposed: Proposed, windows: list[Window], reads: Reads, *, inline: bool) -> Admitted:
+    """What becomes of a new write."""
+    call = proposed.call
+    totals, usage = counted(policy.tool(call.tool), reads)
+    decision = evaluate(policy, proposed, totals, usage, reads.reserved)
+    facts = proposed.facts.model_dump(mode="json")
+    if decision.verdict == "refuse":
+        return refused(call, decision, facts, totals)
+    events: list[Event] = [
+        CallProposed(call=call),
+        CallDecided(decision=decision, facts=facts, totals=totals),
+    ]
+    working = Admitted(
+        events, "in_progress", Code.IN_PROGRESS, decision, facts, totals, uses=_uses(proposed.claim, windows)
+    )
+    if decision.verdict == "hold":
+        return _parked(proposed, working, reads.now)
+    if inline:
+        effect = intend(proposed, reads.now)
+        intended = EffectIntended(effect=effect, policy_version=decision.policy_version, facts=facts)
+        return replace(working, events=[*events, intended], effect=effect)
+    return working
+
+
+def intend(proposed: Proposed, now: datetime) -> Effect:
+    """The effect as it will be sent, with the keys it keeps for every repeat."""
+    return Effect(
+        request_id=proposed.call.request_id,
+        tool=proposed.call.tool,
+        operation_id=new_operation_id(),
+        gateway_key=new_gateway_key(),
+        target=proposed.tool.target(proposed.arguments, proposed.facts),
+        intended_at=now,
+    )
+
+
+def _uses(claim: Claim | None, windows: list[Window]) -> list[tuple[str, int]]:
+    amount = claim.amount if claim else 0
+    subjects = {window.subject for window in windows} | ({claim.resource} if claim else set[str]())
+    return [(subject, amount) for subject in sorted(subjects)]
+
+
+def _parked(proposed: Proposed, working: Admitted, now: datetime) -> Admitted:
+    call, decision = proposed.call, working.decision
+    words = {
+        name: value
+        for name in proposed.tool.untrusted_arguments
+        if isinstance(value := call.arguments.get(name), str) and value
+    }
+    hidden = {"idempotency_key", *proposed.tool.untrusted_arguments}
+    approval = Approval(
+        approval_id=new_approval_id(),
+        request_id=call.request_id,
+        tenant=call.binding.tenant,
+        tool=call.tool,
+        tool_version=call.tool_version,
+        title=proposed.tool.title(proposed.arguments, proposed.facts),
+        arguments={name: value for name, value in call.arguments.items() if name not in hidden},
+        facts=working.facts,
+        facts_at=now,
+        rule=decision.rule,
+        rules=decision.rules,
+        because=decision.because,
+        policy_version=decision.policy_version,
+        action_digest=proposed.action_digest(),
+        status="open",
+        approvers=decision.approvers or "finance",
+        requested_at=now,
+        expires_at=now + timedelta(seconds=decision.deadline_seconds or 86_400),
+        untrusted=words,
+        agent_id=call.binding.agent_id,
+        actor_id=call.binding.actor_id,
+        customer_id=call.binding.customer_id,
+        run_id=call.binding.run_id,
+    )
+    expires_at = approval.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    requested = ApprovalRequested(
+        approval_id=approval.approval_id,
+        action_digest=approval.action_digest,
+        title=approval.title,
+        approvers=approval.approvers,
+        expires_at=approval.expires_at,
+    )
+    return replace(
+        working,
+        events=[*working.events, requested],
+        status="pending_approval",
+        code=Code.PENDING_APPROVAL,
+        explanation=Explanation(values={"expires_at": expires_at}, expires_at=expires_at),
+        approval=approval,
+    )
+
+
+def decide_read(policy: Policy, call: Call, entry: Entry) -> PolicyDecision:
+    """What the policy says about a call that changes nothing; such a call is free or refused, it never waits."""
+    decision = decide.decide(policy, Proposal(tool=call.tool, manifest=entry.manifest, arguments=call.arguments))
+    if decision.verdict in ("free", "notify"):
+        return decision.model_copy(update={"verdict": "free"})
+    if decision.verdict == "refuse":
+        return decision
+    return decision.model_copy(
+        update={"verdict": "refuse", "code": Code.TOOL_NOT_AVAILABLE, "explanation": Explanation()}
+    )
+
+
+def answered(call: Call, decision: PolicyDecision, result: dict[str, JsonValue], *, code: Code, done: str) -> Admitted:
+    """A read that was answered."""
+    said = Explanation(values={"done": done})
+    events: list[Event] = [
+        CallProposed(call=call),
+        CallDecided(decision=decision, facts={}, totals={}),
+        CallSettled(status="executed", code=code, explanation=said),
+    ]
+    return Admitted(events, "executed", code, decision, {}, {}, explanation=said, result=result)
+
+
+def unreadable(policy: Policy, call: Call, problem: str) -> Admitted:
+    """A call whose facts cannot be had: it fails closed, and nothing was sent."""
+    code = Code.AUTH_FAILED if problem == "unauthorized" else Code.NETWORK_UNREACHABLE
+    said = Explanation(retry_after_seconds=5 if code is Code.NETWORK_UNREACHABLE else None)
+    decision = PolicyDecision(
+        verdict="refuse",
+        rule="facts_unreadable",
+        because="the facts could not be read",
+        policy_version=policy.version,
+        code=code,
+        explanation=said,
+    )
+    return refused(call, decision, {}, {})
+
+
+def still_allowed(
+    policy: Policy, proposed: Proposed, details: CallDetails, approved_digest: str, reserved: int
+) -> str | None:
+    """Why an approved call may no longer run, on the facts as they are now; None when it may.
+
+    Counters stay as they were when it was admitted: it has been counted since. What a person approved covers the rules
+    that held it then, not one that would hold it only now.
+    """
+    if proposed.action_digest() != approved_digest:
+        return "the facts have changed"
+    policy_tool = policy.tool(proposed.call.tool)
+    unlimited = {limit.name: Usage(0) for limit in (policy_tool.limits if policy_tool else ())}
+    decision = evaluate(policy, proposed, details.totals, unlimited, reserved)
+    if decision.verdict == "refuse":
+        return f"{REGISTRY[decision.code or Code.INTERNAL_FAILURE].title.lower()}: {decision.because}"
+    covered = set(details.decision.rules) if details.decision else set[str]()
+    if decision.verdict == "hold" and not set(decision.rules) <= covered:
+        return "the policy asks for a person for another reason now"
+    return None
+
+
+def intended(policy: Policy, proposed: Proposed, now: datetime) -> Step:
+    """The step that writes the intent."""
+    effect = intend(proposed, now)
+    facts = proposed.facts.model_dump(mode="json")
+    event = EffectIntended(effect=effect, policy_version=policy.version, facts=facts)
+    return Step([event], "in_progress", Code.IN_PROGRESS, Explanation(), effect=effect)
+
+
+def voided(approval_id: str, because: str, facts: dict[str, JsonValue]) -> Step:
+    """The step that refuses what a person approved, because it no longer holds."""
+    said = Explanation(values={"because": because})
+    events = (
+        ApprovalVoided(approval_id=approval_id, because=because, facts=facts),
+        CallSettled(status="refused", code=Code.APPROVAL_VOID, explanation=said),
+    )
+    return Step(events, "refused", Code.APPROVAL_VOID, said, approval="voided", uses="released")

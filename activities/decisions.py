@@ -1,0 +1,48 @@
+"""People's decisions where they take effect: verified, recorded once, or rejected on the record."""
+
+from activities.services import Services
+from ledger.approvals import Verdict
+from ledger.records import CallRecord
+from ledger.signing import BadDecision
+from schemas.decisions import HumanDecision
+
+
+class Decisions:
+    """Takes decisions in, whichever way they came."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def approved(
+        self, record: CallRecord, approval_id: str | None, token: str | None
+    ) -> tuple[CallRecord, HumanDecision | None]:
+        """The call, and the valid approval that lets it run; None when there is none.
+
+        `token` is what was delivered; without one, what the ledger has recorded is verified instead.
+        """
+        if token is not None:
+            record = await self.take(record, approval_id, token)
+        if record.approval_id is None or record.status != "in_progress":
+            return record, None
+        for signed in await self._services.ledger.approvals.granted_by(record.approval_id):
+            try:
+                decision = self._services.verifier.verify(signed)
+            except BadDecision:
+                continue
+            if decision.approval_id == record.approval_id and decision.verdict == "approve":
+                return record, decision
+        return record, None
+
+    async def take(self, record: CallRecord, approval_id: str | None, token: str) -> CallRecord:
+        """Verify and record what was delivered; what does not hold is recorded as rejected. The call as it then is."""
+        approvals = self._services.ledger.approvals
+        try:
+            decision = self._services.verifier.verify(token)
+        except BadDecision as problem:
+            return await approvals.reject(record.request_id, approval_id or "", str(problem))
+        if decision.request_id != record.request_id or decision.approval_id != record.approval_id:
+            return await approvals.reject(record.request_id, decision.approval_id, "made_for_another_approval")
+        outcome, after = await approvals.decide(decision, token)
+        if outcome in (Verdict.RECORDED, Verdict.REPEATED) and after is not None:
+            return self._services.moved(after)
+        return await approvals.reject(record.request_id, decision.approval_id, outcome.value)

@@ -1,0 +1,73 @@
+"""`preview`: the decision about a call as it would be now, without recording anything."""
+
+from temporalio import activity
+
+from activities import deciding
+from activities.proposals import build_call, read_facts
+from activities.services import Services, benign
+from gateways.protocols import SystemUnavailable
+from ledger.admission import RunState
+from schemas.calls import Call, PreviewInput
+from schemas.codes import Code
+from schemas.decisions import PolicyDecision
+from schemas.replies import Explanation, Reply, reply_for
+from tools.catalog import Entry
+from tools.protocol import Arguments, ReadTool, Refusal
+
+
+class Previewing:
+    """Dry runs: no limit is taken, no approval created, nothing is stored and nothing sent."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    @activity.defn(name="preview")
+    async def preview(self, request: PreviewInput) -> Reply:
+        """The reply that the call would get first, marked `dry_run`, with the `decision`."""
+        services = self._services
+        run = await services.ledger.admissions.run(request.run_id, "")
+        entry = services.catalog.get(request.tool)
+        if run is None or not run.is_open or entry is None or request.tool not in run.tools:
+            raise benign("the run may not use this tool", "TOOL_NOT_AVAILABLE")
+        arguments = services.catalog.validate_arguments(request.tool, request.arguments)
+        if isinstance(arguments, Refusal):
+            raise benign("the arguments do not fit the tool", "INVALID_INPUT")
+        call = build_call(run, entry, request, "", "")
+        try:
+            return _reply(call.request_id, *await self._decide(run, call, entry, arguments))
+        except SystemUnavailable as problem:
+            unreadable = deciding.unreadable(services.policy, call, problem.problem).decision
+            return _reply(call.request_id, unreadable, entry.manifest.title)
+
+    async def _decide(
+        self, run: RunState, call: Call, entry: Entry, arguments: Arguments
+    ) -> tuple[PolicyDecision, str]:
+        """(the decision, the action in plain words)."""
+        policy = self._services.policy
+        if isinstance(entry.tool, ReadTool):
+            return deciding.decide_read(policy, call, entry), entry.manifest.title
+        proposed = await read_facts(self._services, call, entry, arguments)
+        if isinstance(proposed, Refusal):
+            return deciding.refused_by_facts(policy, proposed), entry.manifest.title
+        windows = deciding.windows_for(policy.tool(call.tool), call.binding, call.arguments.get("order_id"))
+        resource = proposed.claim.resource if proposed.claim else None
+        reads = await self._services.ledger.admissions.preview(call, windows, resource, run.now)
+        totals, usage = deciding.counted(policy.tool(call.tool), reads)
+        decision = deciding.evaluate(policy, proposed, totals, usage, reads.reserved)
+        return decision, proposed.tool.title(proposed.arguments, proposed.facts)
+
+
+def _reply(request_id: str, decision: PolicyDecision, title: str) -> Reply:
+    """A refusal says what the call itself would say; otherwise the sentence says what would happen."""
+    if decision.verdict == "refuse":
+        reply = reply_for(decision.code or Code.INTERNAL_FAILURE, request_id, decision.explanation)
+        return reply.model_copy(update={"dry_run": True, "decision": "refuse"})
+    waits = decision.verdict == "hold"
+    ending = f"would wait for a person ({decision.because})" if waits else "would run at once"
+    reply = reply_for(
+        Code.PENDING_APPROVAL if waits else Code.OK,
+        request_id,
+        Explanation(values={"done": title, "expires_at": "its deadline"}, action="none"),
+    )
+    message = f"Dry run, nothing was done: {title} {ending}."
+    return reply.model_copy(update={"message": message, "dry_run": True, "decision": decision.verdict})

@@ -1,0 +1,76 @@
+"""From a workflow's raw input to a call that may be decided: who makes it, with what, on what facts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+from activities.deciding import Proposed
+from activities.services import Services, benign
+from gateways.protocols import SystemUnavailable
+from ledger.admission import RunState
+from schemas.calls import Call, ToolCallInput
+from schemas.canonical import digest
+from schemas.ids import key_hash, workflow_id
+from tools.catalog import Entry
+from tools.protocol import Arguments, Refusal, WriteArguments, WriteTool
+
+T = TypeVar("T")
+
+# A fact is read again this often, so spaced, before the call is refused for want of it.
+_PAUSES = (0.2, 1.0)
+
+
+def check_call(
+    services: Services, run: RunState, request: ToolCallInput, running_as: str
+) -> tuple[Call, Entry, Arguments]:
+    """The call as it will be decided. Everything that the API checked is checked again: whoever can start a workflow
+    gains nothing by it. Raises non-retryable ApplicationErrors."""
+    entry = services.catalog.get(request.tool)
+    if not run.is_open:
+        raise benign("the run is closed", "RunClosed")
+    if entry is None or not entry.manifest.published or request.tool not in run.tools:
+        raise benign("the run may not use this tool", "TOOL_NOT_AVAILABLE")
+    arguments = services.catalog.validate_arguments(request.tool, request.arguments)
+    if isinstance(arguments, Refusal):
+        raise benign("the arguments do not fit the tool", "INVALID_INPUT")
+    key = key_hash(idempotency_key(arguments) or request.request_id)
+    if running_as != workflow_id(run.binding.tenant, request.tool, key):
+        raise benign("the workflow id is not the one of this call", "WrongWorkflowId")
+    return build_call(run, entry, request, key, running_as), entry, arguments
+
+
+def build_call(run: RunState, entry: Entry, request: ToolCallInput, hashed_key: str, running_as: str) -> Call:
+    return Call(
+        request_id=request.request_id,
+        binding=run.binding,
+        tool=entry.manifest.name,
+        tool_version=entry.manifest.version,
+        arguments=request.arguments,
+        arguments_digest=digest(request.arguments),
+        key_hash=hashed_key,
+        workflow_id=running_as,
+    )
+
+
+def idempotency_key(arguments: Arguments) -> str | None:
+    """The caller's key; None for a read."""
+    return arguments.idempotency_key if isinstance(arguments, WriteArguments) else None
+
+
+async def read_facts(services: Services, call: Call, entry: Entry, arguments: Arguments) -> Proposed | Refusal:
+    """Read the facts from their owners. Raises SystemUnavailable when they cannot be had."""
+    tool = cast("WriteTool[Any, Any, Any]", entry.tool)
+    facts = await patiently(lambda: tool.read_facts(arguments, call.binding, services.systems))
+    if isinstance(facts, Refusal):
+        return facts
+    return Proposed(call, entry, tool, cast(WriteArguments, arguments), facts)
+
+
+async def patiently(read: Callable[[], Awaitable[T]]) -> T:
+    """A read, repeated a little: reads are safe to repeat. Raises the last SystemUnavailable."""
+    for pause in _PAUSES:
+        try:
+            return await read()
+        except SystemUnavailable:
+            await asyncio.sleep(pause)
+    return await read()

@@ -1,0 +1,56 @@
+"""What activities work with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from gateways.protocols import Systems
+from ledger.ledger import Ledger
+from ledger.records import CallRecord
+from ledger.signing import DecisionVerifier
+from policy.model import Policy
+from tools.catalog import Catalog
+
+__all__ = ["Services", "benign", "workflow_id"]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Handed in by the composition root.
+
+    `inline`: this process may send a free call's effect within `admit`, in the same workflow task. Otherwise, and for
+    approved calls, effects run on the task queue `{task_queue}-{manifest.queue}`.
+    `committed` is called with the workflow id of each call that this process just moved on.
+    """
+
+    ledger: Ledger
+    catalog: Catalog
+    policy: Policy
+    systems: Systems
+    verifier: DecisionVerifier
+    task_queue: str
+    inline: bool
+    committed: Callable[[str], None]
+
+    def effect_queue(self, tool: str) -> str:
+        entry = self.catalog.get(tool)
+        return f"{self.task_queue}-{entry.manifest.queue}" if entry else self.task_queue
+
+    def moved(self, record: CallRecord) -> CallRecord:
+        self.committed(record.workflow_id)
+        return record
+
+
+def benign(message: str, kind: str) -> ApplicationError:
+    """A refusal to do something that repeating cannot change; not an error of the service."""
+    return ApplicationError(message, type=kind, non_retryable=True, category=ApplicationErrorCategory.BENIGN)
+
+
+def workflow_id() -> str:
+    """The workflow that asked for the activity that runs now."""
+    found = activity.info().workflow_id
+    if found is None:
+        raise benign("this activity is for workflows only", "NoWorkflow")
+    return found

@@ -1,0 +1,108 @@
+"""The approver's JSON API: the same inbox and the same decision as the web form, for other consoles."""
+
+import base64
+import binascii
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import JsonValue, StringConstraints
+
+from api.authentication import Approver
+from api.context import Services
+from api.deciding import Decider, Refused, decide
+from api.edge import json_object
+from api.parsing import parse
+from api.problems import plain_problem, refuse
+from ledger.principals import Principal
+from schemas.base import Model
+from schemas.codes import Code
+from schemas.decisions import Approval
+from schemas.replies import Explanation
+
+router = APIRouter(prefix="/v1/approvals")
+
+_REFUSALS: dict[Refused, tuple[int, str]] = {
+    "not_found": (404, "There is no such approval."),
+    "not_yours": (403, "This is not yours to decide."),
+    "reason_required": (422, "A reason is required to deny."),
+    "already_decided": (409, "It was already decided; the first decision stands."),
+    "expired": (409, "The deadline has passed; nothing was done."),
+    "stale": (409, "The action is not the one that was shown. Read it again."),
+}
+
+
+class Decide(Model):
+    """Body of `POST /v1/approvals/{id}/decision`."""
+
+    decision: Literal["approve", "deny"]
+    action_digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    reason: Annotated[str, StringConstraints(max_length=2000)] = ""
+
+
+@router.get("")
+async def list_approvals(
+    approver: Approver,
+    services: Services,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    tool: Annotated[str | None, Query(max_length=64)] = None,
+) -> Response:
+    """What waits in the approver's tenant, oldest deadline first."""
+    after = _decode_cursor(cursor)
+    found = await services.ledger.approvals.waiting(approver.tenant, after=after, tool=tool, limit=limit + 1)
+    page = found[:limit]
+    next_cursor = _encode_cursor(page[-1]) if len(found) > limit else None
+    return JSONResponse({"approvals": [approval_json(each) for each in page], "next_cursor": next_cursor})
+
+
+@router.get("/{approval_id}")
+async def get_approval(approval_id: str, approver: Approver, services: Services) -> Response:
+    """One approval: the exact action, the facts it was parked on, the rule that held it."""
+    approval = await services.ledger.approvals.get(approver.tenant, approval_id)
+    if approval is None:
+        return plain_problem(404, "Not found", _REFUSALS["not_found"][1])
+    return JSONResponse(approval_json(approval))
+
+
+@router.post("/{approval_id}/decision")
+async def post_decision(approval_id: str, request: Request, approver: Approver, services: Services) -> Response:
+    """Approve or deny what was shown. The first decision wins."""
+    asked = parse(Decide, await json_object(request))
+    decided = await decide(
+        services,
+        _decider(approver),
+        approval_id,
+        asked.decision,
+        action_digest=asked.action_digest,
+        reason=asked.reason,
+    )
+    if decided.refused is not None:
+        status, detail = _REFUSALS[decided.refused]
+        return plain_problem(status, "Not decided", detail)
+    return JSONResponse({"status": decided.status})
+
+
+def approval_json(approval: Approval) -> dict[str, JsonValue]:
+    """The approval as the contract has it."""
+    content: dict[str, JsonValue] = approval.model_dump(mode="json", exclude={"tenant", "closed_at"})
+    return content
+
+
+def _decider(principal: Principal) -> Decider:
+    return Decider(principal.tenant, principal.name, principal.roles)
+
+
+def _encode_cursor(last: Approval) -> str:
+    return base64.urlsafe_b64encode(f"{last.expires_at.isoformat()} {last.approval_id}".encode()).decode()
+
+
+def _decode_cursor(cursor: str | None) -> tuple[datetime, str] | None:
+    if cursor is None:
+        return None
+    try:
+        at, _, approval_id = base64.urlsafe_b64decode(cursor.encode()).decode().partition(" ")
+        return datetime.fromisoformat(at), approval_id
+    except (ValueError, binascii.Error):
+        raise refuse(Code.INVALID_INPUT, Explanation(values={"problem": "the cursor is not one of ours"})) from None

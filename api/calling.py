@@ -1,0 +1,101 @@
+"""From a validated call to its reply: start the workflow, wait for committed state, say what it is."""
+
+from datetime import timedelta
+
+import structlog
+from pydantic import JsonValue
+from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from api.context import Context
+from api.problems import refuse
+from schemas.calls import Binding, PreviewInput, ToolCallInput
+from schemas.canonical import digest
+from schemas.codes import Code
+from schemas.ids import key_hash, new_request_id, workflow_id
+from schemas.replies import Explanation, Reply, reply_for
+from tools.catalog import Entry
+from tools.protocol import Arguments, WriteArguments
+from workflows.preview import Preview
+from workflows.tool_call import search_attributes
+
+_log = structlog.get_logger()
+_RETRY_SECONDS = 2
+
+
+async def call_tool(
+    services: Context,
+    binding: Binding,
+    entry: Entry,
+    arguments: Arguments,
+    raw: dict[str, JsonValue],
+    wait_seconds: float,
+) -> Reply:
+    """The call's state once it has settled or parked, at the latest after `wait_seconds`.
+
+    The same key and arguments find the same call, for ever. Raises Refused (IDEMPOTENCY_CONFLICT, TEMPORARY_FAILURE).
+    """
+    tool, request_id = entry.manifest.name, new_request_id()
+    key = arguments.idempotency_key if isinstance(arguments, WriteArguments) else request_id
+    call_id = workflow_id(binding.tenant, tool, key_hash(key))
+    started = await _start(
+        services,
+        call_id,
+        ToolCallInput(run_id=binding.run_id, tool=tool, request_id=request_id, arguments=raw),
+    )
+    await services.waiters.wait(call_id, wait_seconds)
+    found = await services.ledger.calls.by_workflow_ids([call_id])
+    if not found:
+        if started:
+            return reply_for(Code.IN_PROGRESS, request_id)
+        raise _try_again()
+    (record,) = found
+    if record.request_id != request_id and record.arguments_digest != digest(raw):
+        raise refuse(Code.IDEMPOTENCY_CONFLICT, Explanation(invalid_fields=("idempotency_key",)))
+    return record.reply()
+
+
+async def _start(services: Context, call_id: str, request: ToolCallInput) -> bool:
+    """Whether this started the workflow; False when the call was there already."""
+    try:
+        await services.temporal.start_workflow(
+            "ToolCall",
+            request,
+            id=call_id,
+            task_queue=services.task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            search_attributes=TypedSearchAttributes(search_attributes(request.tool, request.run_id)),
+            static_summary=request.tool,
+            request_eager_start=services.eager_start,
+        )
+    except WorkflowAlreadyStartedError:
+        return False
+    except RPCError as problem:
+        _log.warning("workflow_not_started", rpc_status=problem.status.name)
+        raise _try_again() from None
+    return True
+
+
+async def dry_run(services: Context, binding: Binding, entry: Entry, raw: dict[str, JsonValue]) -> Reply:
+    """What the call would come to now. Takes no limit, creates no approval, touches nothing."""
+    request_id = new_request_id()
+    try:
+        return await services.temporal.execute_workflow(
+            Preview.run,
+            PreviewInput(run_id=binding.run_id, tool=entry.manifest.name, request_id=request_id, arguments=raw),
+            id=f"preview/{request_id}",
+            task_queue=services.task_queue,
+            execution_timeout=timedelta(seconds=30),
+            static_summary=f"{entry.manifest.name} (dry run)",
+        )
+    except RPCError:
+        raise _try_again() from None
+
+
+def _try_again() -> Exception:
+    return refuse(
+        Code.TEMPORARY_FAILURE,
+        Explanation(retry_after_seconds=_RETRY_SECONDS),
+        headers={"Retry-After": str(_RETRY_SECONDS)},
+    )

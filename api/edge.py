@@ -1,0 +1,76 @@
+"""The one parser of JSON bodies: what is not plain, bounded, unambiguous JSON is refused before it is used."""
+
+import re
+
+from fastapi import Request
+from pydantic import JsonValue
+
+from api.problems import refuse
+from schemas import strict_json
+from schemas.codes import Code
+from schemas.replies import Explanation
+
+MAX_BYTES = 64 * 1024
+MAX_DEPTH = 16
+_LARGEST = 2**53 - 1
+_CONTENT_TYPE = re.compile(r"application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*", re.IGNORECASE)
+
+
+async def json_object(request: Request) -> dict[str, JsonValue]:
+    """The request's body. Raises Refused: 413 too large, 415 not JSON, 400 malformed, 422 not an object."""
+    if not _CONTENT_TYPE.fullmatch(request.headers.get("content-type", "")):
+        raise _invalid(415, "the content type must be application/json")
+    body = await _body(request)
+    try:
+        value = strict_json.loads(body)
+    except strict_json.UnreadableError:
+        raise _invalid(400, "the body is not valid JSON (each name once, finite numbers, UTF-8)") from None
+    problem = _problem(value, MAX_DEPTH)
+    if problem is not None:
+        raise _invalid(400, problem)
+    if not isinstance(value, dict):
+        raise _invalid(422, "the body must be a JSON object")
+    return value
+
+
+async def _body(request: Request) -> bytes:
+    """Read at most MAX_BYTES, whatever Content-Length says."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > MAX_BYTES:
+        raise _invalid(413, f"the body is larger than {MAX_BYTES} bytes")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise _invalid(413, f"the body is larger than {MAX_BYTES} bytes")
+    return bytes(body)
+
+
+def _problem(value: JsonValue, depth: int) -> str | None:
+    """What makes a parsed value unusable: nesting, integers that others would round, text that is no Unicode."""
+    if depth < 0:
+        return f"the body is nested more than {MAX_DEPTH} deep"
+    match value:
+        case str():
+            return _text_problem(value)
+        case bool() | None | float():
+            return None
+        case int():
+            return None if -_LARGEST <= value <= _LARGEST else "an integer is beyond 2^53 - 1"
+        case list():
+            return next((p for each in value if (p := _problem(each, depth - 1))), None)
+        case dict():
+            found = (_text_problem(name) or _problem(each, depth - 1) for name, each in value.items())
+            return next((p for p in found if p), None)
+
+
+def _text_problem(text: str) -> str | None:
+    if text.isascii():
+        return "a string holds a NUL" if "\0" in text else None
+    if any("\ud800" <= character <= "\udfff" or character == "\0" for character in text):
+        return "a string holds a NUL or half a surrogate pair"
+    return None
+
+
+def _invalid(status: int, problem: str) -> Exception:
+    return refuse(Code.INVALID_INPUT, Explanation(values={"problem": problem}), status=status)

@@ -1,0 +1,67 @@
+"""The API process; with `eager_start` it hosts a workflow worker as well, so that free calls need no other hop."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from api.app import Lifespan, create_app
+from api.context import Context
+from api.waiting import Waiters
+from ledger.signing import DecisionSigner
+from runtime.assembly import activity_services, core
+from runtime.logs import start_logging
+from runtime.settings import Settings
+from runtime.telemetry import start_tracing
+from runtime.workers import workflow_worker
+
+_CONNECTIONS = 20
+
+
+def run_api(settings: Settings) -> None:
+    """Serve until SIGINT or SIGTERM; what was begun is finished first."""
+    start_logging(settings.log_level)
+    stop_tracing = start_tracing("api", settings.traces_file)
+    try:
+        uvicorn.run(
+            create_app(_lifespan(settings)),
+            host=settings.api_host,
+            port=settings.api_port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            loop="uvloop",
+            http="httptools",
+            timeout_graceful_shutdown=15,
+        )
+    finally:
+        stop_tracing()
+
+
+def _lifespan(settings: Settings) -> Lifespan:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            built = await stack.enter_async_context(core(settings, connections=_CONNECTIONS))
+            waiters = Waiters(built.ledger.calls)
+            app.state.context = Context(
+                ledger=built.ledger,
+                catalog=built.catalog,
+                signer=DecisionSigner(built.master),
+                temporal=built.temporal,
+                waiters=waiters,
+                task_queue=settings.task_queue,
+                eager_start=settings.eager_start,
+                public_url=settings.public_url.rstrip("/"),
+                temporal_ui_url=settings.temporal_ui_url,
+                namespace=built.temporal.namespace,
+            )
+            if settings.eager_start:
+                services = await stack.enter_async_context(
+                    activity_services(built, inline=True, committed=waiters.hint)
+                )
+                await stack.enter_async_context(workflow_worker(built.temporal, services))
+            yield
+
+    return lifespan

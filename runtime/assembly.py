@@ -1,0 +1,111 @@
+"""The composition root: settings in, wired services out. Everything is made here and closed here."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx
+from temporalio.client import Client, GrpcCompression, HeaderCodecBehavior
+from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
+from temporalio.envconfig import ClientConfig
+
+from activities.services import Services
+from gateways.egress import Egress
+from gateways.protocols import Systems
+from gateways.registry import Endpoint, order_system, payment_gateway
+from ledger.database import connect
+from ledger.keys import MasterKey
+from ledger.ledger import Ledger
+from ledger.signing import DecisionVerifier
+from runtime.codec import data_converter
+from runtime.policy import load_checked
+from runtime.settings import Settings, SettingsError
+from tools.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What every process of the service has."""
+
+    settings: Settings
+    master: MasterKey
+    ledger: Ledger
+    catalog: Catalog
+    temporal: Client
+
+
+@asynccontextmanager
+async def core(settings: Settings, *, connections: int = 10) -> AsyncGenerator[Core]:
+    """Connect to the database and to Temporal."""
+    master = MasterKey.from_file(settings.master_key_file)
+    catalog = Catalog.load(*([settings.tools_path] if settings.tools_path else []))
+    pool = await connect(settings.database_url.get_secret_value(), maximum=connections)
+    try:
+        ledger = Ledger.over(pool, master)
+        yield Core(settings, master, ledger, catalog, await temporal_client(master))
+    finally:
+        await pool.close()
+
+
+async def temporal_client(master: MasterKey) -> Client:
+    """A client configured by the standard TEMPORAL_ variables and profile file (mTLS, API keys, Temporal Cloud)."""
+    config = ClientConfig.load_client_connect_config()
+    target = config.setdefault("target_host", "127.0.0.1:7233")
+    local = target.startswith(("127.0.0.1:", "localhost:"))
+    return await Client.connect(
+        **config,
+        data_converter=data_converter(master),
+        plugins=[OpenTelemetryPlugin()],
+        header_codec_behavior=HeaderCodecBehavior.CODEC,
+        grpc_compression=GrpcCompression.NONE if local else GrpcCompression.GZIP,
+    )
+
+
+@asynccontextmanager
+async def activity_services(
+    core: Core, *, inline: bool, committed: Callable[[str], None] = lambda workflow_id: None
+) -> AsyncGenerator[Services]:
+    """What activities work with, the outside systems' clients and credentials included."""
+    settings = core.settings
+    # One pool of connections, no environment proxies, no .netrc, no retries of its own.
+    async with httpx.AsyncClient(
+        trust_env=False,
+        follow_redirects=False,
+        timeout=settings.exchange_seconds,
+        limits=httpx.Limits(max_connections=50, max_keepalive_connections=20, keepalive_expiry=4),
+    ) as client:
+        yield Services(
+            ledger=core.ledger,
+            catalog=core.catalog,
+            policy=load_checked(settings.policy, core.catalog),
+            systems=_systems(settings, client),
+            verifier=DecisionVerifier.of(core.master),
+            task_queue=settings.task_queue,
+            inline=inline,
+            committed=committed,
+        )
+
+
+def _systems(settings: Settings, client: httpx.AsyncClient) -> Systems:
+    payments = _payments_endpoint(settings)
+    if settings.store_url is None or settings.store_key is None:
+        raise SettingsError("COUNTERSEAL_STORE_URL and COUNTERSEAL_STORE_KEY are needed: the order system")
+    orders = Endpoint(settings.store_url, settings.store_key, settings.exchange_seconds, propagate_trace=True)
+    egress = Egress((payments.base_url, orders.base_url))
+    return Systems(
+        payments=payment_gateway(settings.payment_gateway, payments, client, egress),
+        orders=order_system("store", orders, client, egress),
+    )
+
+
+def _payments_endpoint(settings: Settings) -> Endpoint:
+    if settings.payment_gateway == "sandbox":
+        base, key = settings.sandbox_gateway_url, settings.sandbox_gateway_key
+        names = "COUNTERSEAL_SANDBOX_GATEWAY_URL and COUNTERSEAL_SANDBOX_GATEWAY_KEY"
+    else:
+        base, key = settings.stripe_api_base, settings.stripe_api_key
+        names = "COUNTERSEAL_STRIPE_API_BASE and COUNTERSEAL_STRIPE_API_KEY"
+    if base is None or key is None:
+        raise SettingsError(f"{names} are needed: the payment gateway is {settings.payment_gateway}")
+    ours = settings.payment_gateway == "sandbox"
+    return Endpoint(base, key, settings.exchange_seconds, propagate_trace=ours)

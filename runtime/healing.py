@@ -1,0 +1,91 @@
+"""What makes every open call end: decisions that were not delivered, and calls whose workflow is gone."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import structlog
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from ledger.ledger import Ledger
+from schemas.calls import ToolCallInput
+from schemas.decisions import SignedDecision
+from workflows.tool_call import search_attributes
+
+_log = structlog.get_logger()
+_PAGE = 500
+_START = (datetime(1970, 1, 1, tzinfo=UTC), "")
+
+
+class Healer:
+    """Run by any process, any number of times at once: everything it does is safe to repeat."""
+
+    def __init__(self, ledger: Ledger, temporal: Client, task_queue: str, *, settle_seconds: float = 5.0) -> None:
+        self._ledger = ledger
+        self._temporal = temporal
+        self._task_queue = task_queue
+        self._settle_seconds = settle_seconds
+
+    async def run(self, *, every_seconds: float = 15.0) -> None:
+        """Heal until cancelled. A database or server that is away is waited for."""
+        while True:
+            try:
+                await self.heal()
+            except Exception as problem:  # noqa: BLE001 - it must outlive whatever is away just now
+                _log.warning("healing_failed", error_type=type(problem).__name__)
+            await asyncio.sleep(every_seconds)
+
+    async def heal(self) -> int:
+        """One pass: how many workflows were started again."""
+        started = 0
+        cursor = _START
+        while True:
+            page = await self._ledger.calls.open_for(self._settle_seconds, cursor, _PAGE)
+            for request_id, workflow_id, _, _ in page:
+                if not await self._is_running(workflow_id):
+                    started += await self._start_again(request_id, workflow_id)
+            if len(page) < _PAGE:
+                break
+            cursor = (page[-1][3], page[-1][0])
+        await self._deliver()
+        return started
+
+    async def _is_running(self, workflow_id: str) -> bool:
+        try:
+            described = await self._temporal.get_workflow_handle(workflow_id).describe()
+        except RPCError as problem:
+            if problem.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise
+        return described.status is WorkflowExecutionStatus.RUNNING
+
+    async def _start_again(self, request_id: str, workflow_id: str) -> bool:
+        """The ledger says how far the call got; `admit` takes it up from there."""
+        call = (await self._ledger.calls.read(request_id)).details.call
+        run_id = call.binding.run_id
+        try:
+            await self._temporal.start_workflow(
+                "ToolCall",
+                ToolCallInput(run_id=run_id, tool=call.tool, request_id=request_id, arguments=call.arguments),
+                id=workflow_id,
+                task_queue=self._task_queue,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                search_attributes=TypedSearchAttributes(search_attributes(call.tool, run_id)),
+                static_summary=call.tool,
+            )
+        except WorkflowAlreadyStartedError:
+            return False
+        _log.info("workflow_started_again", workflow_id=workflow_id)
+        return True
+
+    async def _deliver(self) -> None:
+        """Signal recorded decisions whose calls have not moved on; a second delivery of the same one is harmless."""
+        for waiting in await self._ledger.approvals.undelivered(self._settle_seconds):
+            decision = SignedDecision(approval_id=waiting.approval_id, verdict="approve", token=waiting.token)
+            try:
+                await self._temporal.get_workflow_handle(waiting.workflow_id).signal("decide", decision)
+            except RPCError as problem:
+                if problem.status is not RPCStatusCode.NOT_FOUND:
+                    raise

@@ -1,0 +1,68 @@
+"""Settings, from the environment alone (`COUNTERSEAL_…`; Temporal's and OpenTelemetry's own variables are theirs)."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from policy.load import DEFAULT_POLICY
+
+
+class SettingsError(Exception):
+    """What is missing or wrong, one line per variable; never a value."""
+
+
+class Settings(BaseSettings):
+    """Every setting of the service's processes."""
+
+    model_config = SettingsConfigDict(env_prefix="COUNTERSEAL_", extra="ignore", frozen=True)
+
+    database_url: SecretStr
+    """`postgresql://user:password@host:port/database`"""
+    master_key_file: Path
+    """32 random bytes in base64; everything secret is derived from it or wrapped by it."""
+    task_queue: str = "counterseal"
+    tenant: str = "default"
+
+    api_host: str = "127.0.0.1"
+    api_port: Annotated[int, Field(ge=1, le=65535)] = 8080
+    public_url: str = "http://127.0.0.1:8080"
+    """Where people reach the web form."""
+    temporal_ui_url: str | None = None
+    eager_start: bool = False
+    """The API process also works off workflows, so that free calls start and run in it without another hop. It then
+    holds the credentials of the remote systems."""
+
+    policy: Path = DEFAULT_POLICY
+    """A policy file, or a folder of them."""
+    tools_path: Path | None = None
+    """A folder with a team's own tools."""
+
+    payment_gateway: str = "sandbox"
+    sandbox_gateway_url: str | None = None
+    sandbox_gateway_key: SecretStr | None = None
+    stripe_api_base: str = "https://api.stripe.com"
+    stripe_api_key: SecretStr | None = None
+    store_url: str | None = None
+    store_key: SecretStr | None = None
+    exchange_seconds: Annotated[float, Field(gt=0, le=50)] = 10.0
+    """Total deadline of one exchange with a remote system."""
+
+    traces_file: Path | None = None
+    """Spans are appended here as JSON lines, beside whatever the OTEL_ variables configure."""
+    ready_file: Path | None = None
+    """Touched by a worker once it polls."""
+    log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
+
+
+def load() -> Settings:
+    """Read and check the environment. Raises SettingsError."""
+    try:
+        return Settings()  # pyright: ignore[reportCallIssue]  # its fields come from the environment
+    except ValidationError as problem:
+        lines = [
+            f"COUNTERSEAL_{'_'.join(str(part) for part in error['loc']).upper()}: {error['msg']}"
+            for error in problem.errors(include_input=False, include_url=False, include_context=False)
+        ]
+        raise SettingsError("; ".join(lines)) from None

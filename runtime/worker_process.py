@@ -1,0 +1,56 @@
+"""The worker process: the queues it was asked to serve, and the healer beside the workflows."""
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Literal
+
+import structlog
+import uvloop
+
+from runtime.assembly import activity_services, core
+from runtime.healing import Healer
+from runtime.logs import start_logging
+from runtime.settings import Settings
+from runtime.telemetry import start_tracing
+from runtime.workers import EFFECT_QUEUES, effect_worker, workflow_worker
+
+WorkerQueue = Literal["workflows", "payments", "orders", "messages"]
+QUEUES: tuple[WorkerQueue, ...] = ("workflows", *EFFECT_QUEUES)
+_log = structlog.get_logger()
+
+
+def run_worker(settings: Settings, queues: Sequence[WorkerQueue] = QUEUES) -> None:
+    """Serve `queues` until SIGINT or SIGTERM; what was begun is finished first."""
+    start_logging(settings.log_level)
+    stop_tracing = start_tracing("worker", settings.traces_file)
+    try:
+        uvloop.run(_serve(settings, queues))
+    finally:
+        stop_tracing()
+
+
+async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with AsyncExitStack() as stack:
+        built = await stack.enter_async_context(core(settings))
+        services = await stack.enter_async_context(activity_services(built, inline=False))
+        for queue in queues:
+            worker = (
+                workflow_worker(built.temporal, services)
+                if queue == "workflows"
+                else effect_worker(built.temporal, services, queue)
+            )
+            await stack.enter_async_context(worker)
+        healing = None
+        if "workflows" in queues:
+            healing = asyncio.create_task(Healer(built.ledger, built.temporal, settings.task_queue).run())
+        _log.info("worker_ready", queues=list(queues), task_queue=settings.task_queue)
+        if settings.ready_file is not None:
+            settings.ready_file.touch()
+        await stopping.wait()
+        if healing is not None:
+            healing.cancel()

@@ -1,0 +1,224 @@
+"""`ToolCall`: one agent's tool call, from proposal to settlement. Names here are in histories: they never change."""
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RawValue, RetryPolicy, SearchAttributeKey, SearchAttributePair
+from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory
+
+with workflow.unsafe.imports_passed_through():
+    from schemas.calls import CallRef, ExecuteRequest, Progress, ToolCallInput, ToolCallResult
+    from schemas.codes import Code
+    from schemas.decisions import SignedDecision
+
+CALL_STATUS = SearchAttributeKey.for_keyword("CallStatus")
+TOOL_NAME = SearchAttributeKey.for_keyword("ToolName")
+DECISION = SearchAttributeKey.for_keyword("Decision")
+POLICY_VERSION = SearchAttributeKey.for_keyword("PolicyVersion")
+APPROVAL_ID = SearchAttributeKey.for_keyword("ApprovalId")
+RUN_ID = SearchAttributeKey.for_keyword("RunId")
+
+# An activity that only reads and writes the ledger may be repeated for ever: it either finds its work done or does it.
+_REPEATED = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=30)
+)
+_BENIGN = ApplicationErrorCategory.BENIGN
+_ONCE = RetryPolicy(maximum_attempts=1)
+_LOCAL_LIMIT = timedelta(seconds=60)
+# Longer than the total deadline of an exchange with a remote system.
+_EFFECT_LIMIT = timedelta(seconds=60)
+# How long to wait before each look after an unknown outcome; the last one repeats.
+_LOOKS = [timedelta(seconds=s) for s in (0, 1, 2, 5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)]
+# Before an effect whose facts could not be read is tried again; nothing was sent.
+_PAUSES = [timedelta(seconds=s) for s in (2, 5, 15, 60, 300)]
+
+
+@workflow.defn(name="ToolCall")
+class ToolCall:
+    """Admit, hold, execute, inspect, settle. The activities say what comes next; this waits, times and asks."""
+
+    @workflow.init
+    def __init__(self, raw: RawValue) -> None:
+        self._request = _decode(raw)
+        self._progress: Progress | None = None
+        self._delivered: list[SignedDecision] = []
+        self._withdrawn = False
+        self._resting = False
+        self._settled = False
+        self._noted: str | None = None
+
+    @workflow.run
+    async def run(self, raw: RawValue) -> ToolCallResult:
+        if self._request is None:
+            raise ApplicationError(
+                "the input is no ToolCallInput", type=Code.INVALID_INPUT.value, non_retryable=True, category=_BENIGN
+            )
+        progress = await self._admit(self._request)
+        executions = looks = 0
+        while progress.next != "settled":
+            if progress.next == "hold":
+                progress = await self._hold(progress)
+            elif progress.next == "execute":
+                if executions:
+                    await workflow.sleep(_PAUSES[min(executions, len(_PAUSES)) - 1], summary="Facts were not readable")
+                progress = await self._execute(progress, self._delivered.pop(0) if self._delivered else None)
+                executions += 1
+            else:
+                progress = await self._inspect(progress, looks)
+                looks += 1
+                if workflow.info().is_continue_as_new_suggested():
+                    workflow.continue_as_new(raw)
+            self._note(progress)
+        self._settled = self._resting = True
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return self._result()
+
+    @workflow.signal
+    def decide(self, decision: SignedDecision) -> None:
+        """Deliver a signed decision. It counts only if it verifies; see the activities `execute` and `deny`."""
+        self._delivered.append(decision)
+
+    @workflow.update(name="decide")
+    async def decide_and_wait(self, decision: SignedDecision) -> ToolCallResult:
+        """Deliver a signed decision and wait until it was taken or refused, and the call rests again."""
+        self._delivered.append(decision)
+        await workflow.wait_condition(lambda: self._settled or (self._resting and decision not in self._delivered))
+        return self._result()
+
+    @workflow.signal
+    def withdraw(self) -> None:
+        """Take a parked call back."""
+        self._withdrawn = True
+
+    @workflow.query
+    def status(self) -> ToolCallResult:
+        """Where the call stands."""
+        return self._result()
+
+    @workflow.update(name="status")
+    async def status_at_rest(self) -> ToolCallResult:
+        """Where the call stands once it has settled or parked."""
+        await workflow.wait_condition(lambda: self._resting)
+        return self._result()
+
+    async def _admit(self, request: ToolCallInput) -> Progress:
+        progress = await workflow.execute_local_activity(
+            "admit",
+            request,
+            result_type=Progress,
+            start_to_close_timeout=_LOCAL_LIMIT,
+            retry_policy=_REPEATED,
+            summary="Decide the call",
+        )
+        self._note(progress)
+        return progress
+
+    async def _hold(self, progress: Progress) -> Progress:
+        """Wait for a decision, a withdrawal or the deadline."""
+        remaining = None
+        if progress.expires_at is not None:
+            remaining = max(progress.expires_at - workflow.now(), timedelta(0))
+        self._resting = True
+        try:
+            await workflow.wait_condition(
+                lambda: bool(self._delivered) or self._withdrawn, timeout=remaining, timeout_summary="Approval deadline"
+            )
+        except TimeoutError:
+            return await self._close("expire", CallRef(request_id=progress.request_id), "Nobody decided in time")
+        finally:
+            self._resting = False
+        if self._delivered:
+            decision = self._delivered.pop(0)
+            if decision.verdict == "approve":
+                return await self._execute(progress, decision)
+            return await self._close("deny", _execute_request(progress, decision), "Take a denial")
+        self._withdrawn = False
+        return await self._close("withdraw", CallRef(request_id=progress.request_id), "Withdrawn by the requester")
+
+    async def _close(self, name: str, request: CallRef | ExecuteRequest, summary: str) -> Progress:
+        return await workflow.execute_local_activity(
+            name,
+            request,
+            result_type=Progress,
+            start_to_close_timeout=_LOCAL_LIMIT,
+            retry_policy=_REPEATED,
+            summary=summary,
+        )
+
+    async def _execute(self, progress: Progress, decision: SignedDecision | None) -> Progress:
+        """One attempt. Whatever ends it other than its own answer means that the outcome is not known."""
+        try:
+            return await workflow.execute_activity(
+                "execute",
+                _execute_request(progress, decision),
+                result_type=Progress,
+                task_queue=progress.queue,
+                start_to_close_timeout=_EFFECT_LIMIT,
+                retry_policy=_ONCE,
+                summary="Send the effect, once",
+            )
+        except ActivityError:
+            return await self._inspect(progress, 0)
+
+    async def _inspect(self, progress: Progress, looks: int) -> Progress:
+        if wait := _LOOKS[min(looks, len(_LOOKS) - 1)]:
+            await workflow.sleep(wait, summary="Before the next look")
+        return await workflow.execute_activity(
+            "inspect",
+            CallRef(request_id=progress.request_id),
+            result_type=Progress,
+            task_queue=progress.queue,
+            start_to_close_timeout=_EFFECT_LIMIT,
+            retry_policy=_REPEATED,
+            summary="Look the outcome up",
+        )
+
+    def _note(self, progress: Progress) -> None:
+        """Keep the search attributes true. A call that runs straight through never gets a `CallStatus`: each upsert is
+        an event and a billed action, and its workflow's result says it as well."""
+        self._progress = progress
+        status = progress.status
+        if status in ("in_progress", self._noted) or (self._noted is None and status == "executed"):
+            return
+        updates = [CALL_STATUS.value_set(status)]
+        if self._noted is None:
+            updates += [
+                key.value_set(value)
+                for key, value in (
+                    (DECISION, progress.verdict),
+                    (POLICY_VERSION, progress.policy_version),
+                    (APPROVAL_ID, progress.approval_id),
+                )
+                if value is not None
+            ]
+        self._noted = status
+        workflow.upsert_search_attributes(updates)  # pyright: ignore[reportUnknownMemberType]
+
+    def _result(self) -> ToolCallResult:
+        if self._progress is not None:
+            return ToolCallResult(
+                request_id=self._progress.request_id, status=self._progress.status, code=self._progress.code
+            )
+        request_id = self._request.request_id if self._request else ""
+        return ToolCallResult(request_id=request_id, status="in_progress", code=Code.IN_PROGRESS)
+
+
+def _decode(raw: RawValue) -> ToolCallInput | None:
+    """The input, or None when it is none. (As a typed argument it would leave the workflow hanging instead.)"""
+    try:
+        return workflow.payload_converter().from_payload(raw.payload, ToolCallInput)
+    except Exception:  # noqa: BLE001 - whatever a converter raises, it is no input of ours
+        return None
+
+
+def _execute_request(progress: Progress, decision: SignedDecision | None) -> ExecuteRequest:
+    return ExecuteRequest(
+        request_id=progress.request_id,
+        approval_id=decision.approval_id if decision else None,
+        token=decision.token if decision else None,
+    )
+
+
+def search_attributes(tool: str, run_id: str) -> list[SearchAttributePair[str]]:
+    """What is set when a call is started; setting it there costs nothing."""
+    return [SearchAttributePair(TOOL_NAME, tool), SearchAttributePair(RUN_ID, run_id)]
