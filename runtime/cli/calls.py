@@ -1,0 +1,145 @@
+"""`counterseal calls`: what agents asked for and what became of it, from the ledger."""
+
+from typing import Annotated, get_args
+
+import typer
+from rich.text import Text
+
+from api.pages.story import story
+from ledger.chain import EventRow
+from ledger.ledger import Ledger
+from ledger.records import CallRecord
+from runtime.cli.chains import break_in, event_rows
+from runtime.cli.connecting import DataOption, JsonOption, with_ledger
+from runtime.cli.output import console, instant, print_json, table
+from schemas.codes import Status
+from schemas.events import CallDecided, Event
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Calls, as the ledger has them.")
+
+RequestId = Annotated[str, typer.Argument(help="The call's request_id, act_…")]
+_HASH_SHOWN = 12
+_STATUSES = get_args(Status)
+
+
+@app.command(name="list", epilog="Example: counterseal calls list --status pending_approval")
+def list_(
+    status: Annotated[str | None, typer.Option(help=f"One of {', '.join(_STATUSES)}")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most")] = 50,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List calls, newest first; nothing that is encrypted is shown."""
+    if status is not None and status not in _STATUSES:
+        raise typer.BadParameter(f"status is one of {', '.join(_STATUSES)}")
+    rows = with_ledger(data, lambda ledger: ledger.calls.recent(tenant=tenant, status=status, limit=limit))
+    if as_json:
+        print_json({"calls": rows})
+        return
+    shown = table("Request", "Tool", "Verdict", "Rule", "Status", "Code", "Proposed")
+    for row in rows:
+        named = (str(row[name] or "") for name in ("request_id", "tool", "verdict", "rule", "status", "code"))
+        shown.add_row(*named, instant(row["created_at"]))  # pyright: ignore[reportArgumentType]  # a timestamptz
+    console().print(shown)
+
+
+@app.command(epilog="Example: counterseal calls show act_0123456789abcdef0123456789abcdef")
+def show(request_id: RequestId, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Tell a call as a story, and verify its chain of hashes; exit 1 when it does not hold."""
+    record, events, broken = with_ledger(data, lambda ledger: _read(ledger, request_id))
+    if as_json:
+        print_json(_as_json(record, events, broken))
+    else:
+        _print_story(record, events, broken)
+    if broken:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: counterseal calls events act_0123456789abcdef0123456789abcdef --json")
+def events(request_id: RequestId, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """List a call's events; with --json, their decrypted bodies too."""
+    found = with_ledger(data, lambda ledger: ledger.calls.events(request_id))
+    if as_json:
+        print_json({"request_id": request_id, "events": [_event_json(row, event) for row, event in found]})
+        return
+    shown = table("n", "Time", "Type", "Hash")
+    for row, _ in found:
+        shown.add_row(str(row.n), instant(row.at), row.type, row.hash.hex()[:_HASH_SHOWN])
+    console().print(shown)
+
+
+async def _read(ledger: Ledger, request_id: str) -> tuple[CallRecord, list[tuple[EventRow, Event]], str | None]:
+    """The call, its events, where its chain breaks. The chain is checked first: an altered body cannot be opened."""
+    while True:
+        record = await ledger.calls.read(request_id)
+        broken = break_in(await event_rows(ledger, request_id), record.head)
+        if (await ledger.calls.read(request_id)).head == record.head:  # else it moved on meanwhile
+            break
+    if broken:
+        return record, [], broken
+    return record, await ledger.calls.events(request_id), None
+
+
+def _print_story(record: CallRecord, events: list[tuple[EventRow, Event]], broken: str | None) -> None:
+    call, terminal = record.details.call, console()
+    terminal.print(Text(f"{record.tool} {call.tool_version}   {record.request_id}"))
+    terminal.print(Text(f"agent {record.agent_id}, run {call.binding.run_id}, tenant {record.tenant}"))
+    terminal.print(Text(f"{record.status} ({record.code})"))
+    if broken:
+        terminal.print(Text(f"The chain of hashes is broken: {broken}."))
+        return
+    shown = table("n", "Time", "What happened", "Event", "Hash")
+    for told, (row, event) in zip(story(events), events, strict=True):
+        sentence = Text(told.sentence + _detail(event))
+        shown.add_row(str(row.n), instant(row.at), sentence, row.type, row.hash.hex()[:_HASH_SHOWN])
+    terminal.print(shown)
+    terminal.print(Text(f"The chain of {len(events)} hashes holds."))
+
+
+def _detail(event: Event) -> str:
+    if isinstance(event, CallDecided):
+        return f" of policy {event.decision.policy_version}: {event.decision.because}"
+    return ""
+
+
+def _as_json(record: CallRecord, events: list[tuple[EventRow, Event]], broken: str | None) -> dict[str, object]:
+    call = record.details.call
+    told = story(events)
+    return {
+        "request_id": record.request_id,
+        "tool": record.tool,
+        "tool_version": call.tool_version,
+        "tenant": record.tenant,
+        "agent_id": record.agent_id,
+        "run_id": call.binding.run_id,
+        "status": record.status,
+        "code": record.code,
+        "verdict": record.verdict,
+        "policy_version": record.policy_version,
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+        "story": [
+            {
+                "n": row.n,
+                "at": row.at,
+                "type": row.type,
+                "sentence": each.sentence + _detail(event),
+                "hash": row.hash.hex(),
+            }
+            for each, (row, event) in zip(told, events, strict=True)
+        ],
+        "chain": {"holds": broken is None, "problem": broken},
+    }
+
+
+def _event_json(row: EventRow, event: Event) -> dict[str, object]:
+    return {
+        "n": row.n,
+        "at": row.at,
+        "type": row.type,
+        "version": row.version,
+        "previous": row.previous.hex(),
+        "hash": row.hash.hex(),
+        "body": event.model_dump(mode="json"),
+    }
