@@ -227,7 +227,7 @@ def _refused(answer: Answered, change: OrderChange) -> Failed | Unknown:
     error = read(WireError, answer.json)
     code = None if error is None else OUTCOMES.get((answer.status, error.error.code))
     if error is None or code is None:
-        return unknown(answer.exchange, answer.exchange.problem or f"http_{answer.status}")
+        return unknown(answer.exchange, f"http_{answer.status}")
     if code is Code.RATE_LIMITED:
         return rate_limited(answer, "order")
     if code is not Code.INVALID_STATE:

@@ -124,7 +124,7 @@ class StripeGateway:
     def _refused(self, answer: Answered) -> Failed | Unknown:
         code = wire.outcome(answer.status, read(WireError, answer.json))
         if code is None:
-            return unknown(answer.exchange, answer.exchange.problem or f"http_{answer.status}")
+            return unknown(answer.exchange, f"http_{answer.status}")
         return rate_limited(answer, "payment") if code is Code.RATE_LIMITED else failed(code, answer.exchange)
 
     async def _list(self, payment_id: str) -> _Listed | _Unlisted:

@@ -312,9 +312,7 @@ async def test_a_path_parameter_is_a_plain_identifier(client: httpx.AsyncClient,
         await remote(client, "http://127.0.0.1:9").exchange("GET", "/v1/charges/{id}", path={"id": value})
 
 
-@pytest.mark.parametrize(
-    "base", ["ftp://a", "/v1", "http://user:pw@a", "https://a?q=1", "https://a#f", "http://a:b"]
-)
+@pytest.mark.parametrize("base", ["ftp://a", "/v1", "http://user:pw@a", "https://a?q=1", "https://a#f", "http://a:b"])
 def test_a_base_url_that_cannot_be_one_is_refused_without_being_repeated(base: str) -> None:
     with pytest.raises(ValueError, match="a base URL must") as caught:
         Egress([base])
