@@ -16,7 +16,8 @@ TOOL_NAME = SearchAttributeKey.for_keyword("ToolName")
 DECISION = SearchAttributeKey.for_keyword("Decision")
 POLICY_VERSION = SearchAttributeKey.for_keyword("PolicyVersion")
 APPROVAL_ID = SearchAttributeKey.for_keyword("ApprovalId")
-RUN_ID = SearchAttributeKey.for_keyword("RunId")
+# Temporal keeps `RunId` for its own runs.
+RUN_ID = SearchAttributeKey.for_keyword("AgentRunId")
 
 # An activity that only reads and writes the ledger may be repeated for ever: it either finds its work done or does it.
 _REPEATED = RetryPolicy(

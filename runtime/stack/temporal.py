@@ -23,7 +23,7 @@ from runtime.stack.ports import HOST
 
 NAMESPACE = "default"
 RETENTION = timedelta(days=90)
-SEARCH_ATTRIBUTES = ("CallStatus", "ToolName", "Decision", "PolicyVersion", "ApprovalId", "RunId")
+SEARCH_ATTRIBUTES = ("CallStatus", "ToolName", "Decision", "PolicyVersion", "ApprovalId", "AgentRunId")
 
 # Polling the transfer queue at its default rate puts 50 ms under every task; WAL halves the cost of the file.
 _DYNAMIC_CONFIG = (
