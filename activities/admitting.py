@@ -45,11 +45,10 @@ class Admission:
                 record = await self._new(run, call, entry, arguments)
             except AlreadyAdmitted as known:
                 return await self._known(known.request_id)
+            if record.details.effect is not None:
+                record = await self._effects.send(record, record.details.effect)
             describe_outcome(span, record)
-            self._services.moved(record)
-            if record.details.effect is None:
-                return self._effects.resume(record)
-            return await self._effects.send(record, record.details.effect)
+            return self._effects.resume(self._services.moved(record))
 
     async def _known(self, request_id: str) -> Progress:
         return self._effects.resume(await self._services.ledger.calls.read(request_id))

@@ -56,9 +56,9 @@ class Effects:
             self._services.moved(record)
             if not changed or record.details.effect is None or record.settled:
                 return self.resume(record)
-            progress = await self.send(record, record.details.effect)
+            record = await self.send(record, record.details.effect)
             describe_outcome(span, record)
-            return progress
+            return self.resume(record)
 
     @activity.defn(name="inspect")
     async def inspect(self, request: CallRef) -> Progress:
@@ -82,7 +82,7 @@ class Effects:
             describe_outcome(span, record)
             return self.resume(self._services.moved(record))
 
-    async def send(self, record: CallRecord, effect: Effect) -> Progress:
+    async def send(self, record: CallRecord, effect: Effect) -> CallRecord:
         """Send an effect whose intent this very call just committed, and record the outcome."""
         entry, tool = self._tool(record)
         outcome = await tool.execute(effect, self._services.systems)
@@ -94,7 +94,7 @@ class Effects:
             return after_attempt(effect, outcome, done=done, operation=entry.manifest.operation)
 
         record, _ = await self._services.ledger.calls.advance(record.request_id, decide)
-        return self.resume(self._services.moved(record))
+        return self._services.moved(record)
 
     def resume(self, record: CallRecord) -> Progress:
         """What comes next for a call that stands where `record` says; the one place that knows."""

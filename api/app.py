@@ -21,7 +21,13 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 def create_app(lifespan: Lifespan) -> FastAPI:
     """The service's HTTP interface. `lifespan` puts the `Context` at `app.state.context`."""
     app = FastAPI(
-        title="Counterseal", version="1", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url="/openapi.json"
+        title="Counterseal",
+        version="1",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        # Its own spans and logs hold URL queries and exception texts; ours (`RequestSpans`) do not.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     for module in (agent, approvals, codes, health, pages):
         app.include_router(module.router)
