@@ -28,6 +28,7 @@ class Entry:
     manifest: Manifest
     tool: AnyTool
     description: ToolDescription
+    manifest_file: Path
 
 
 class Catalog:
@@ -51,9 +52,9 @@ class Catalog:
                 problems.extend(error.problems)
         names = {entry.manifest.name for entry in entries}
         problems.extend(
-            f"{entry.manifest.name}/manifest.yaml: undo_tool: there is no tool {entry.manifest.undo_tool}"
+            f"{entry.manifest_file}: undo_tool: there is no tool {entry.manifest.undo_tool}"
             for entry in entries
-            if entry.manifest.undo_tool is not None and entry.manifest.undo_tool not in names
+            if entry.manifest.undo_tool not in (None, *names)
         )
         if problems:
             raise CatalogError(problems)
@@ -100,20 +101,21 @@ def _folders(roots: Sequence[Path]) -> tuple[list[Path], list[str]]:
 
 
 def _load_entry(folder: Path) -> Entry:
-    manifest = load_manifest(folder / "manifest.yaml")
+    manifest_file = folder / "manifest.yaml"
+    manifest = load_manifest(manifest_file)
     name = folder.name
     try:
         module = importlib.import_module(f"tools.{name}.tool")
-    except ImportError as error:
-        raise CatalogError([f"{folder / 'tool.py'}: cannot be imported: {error}"]) from error
+    except Exception as error:
+        raise CatalogError([f"{folder / 'tool.py'}: cannot be imported: {type(error).__name__}: {error}"]) from error
     tool = getattr(module, "TOOL", None)
     if not isinstance(tool, ReadTool | WriteTool):
         raise CatalogError([f"{folder / 'tool.py'}: TOOL must be a ReadTool or a WriteTool"])
     checked = cast("AnyTool", tool)
     problems = _disagreements(manifest, checked, name)
     if problems:
-        raise CatalogError([f"{folder / 'manifest.yaml'}: {problem}" for problem in problems])
-    return Entry(manifest, checked, _describe(manifest, checked))
+        raise CatalogError([f"{manifest_file}: {problem}" for problem in problems])
+    return Entry(manifest, checked, _describe(manifest, checked), manifest_file)
 
 
 def _disagreements(manifest: Manifest, tool: AnyTool, folder: str) -> list[str]:

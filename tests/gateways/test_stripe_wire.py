@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateways import stripe_wire as wire
@@ -76,6 +76,7 @@ def test_only_what_is_documented_as_not_executed_failed(
     assert wire.outcome(status, error(type_, code)) is means
 
 
+@settings(deadline=None)
 @given(status=st.integers(100, 599), type_=st.text(), code=st.none() | st.text())
 def test_an_answer_outside_the_client_errors_never_failed(status: int, type_: str, code: str | None) -> None:
     if wire.outcome(status, error(type_, code)) is not None:
@@ -158,6 +159,7 @@ def test_amounts_are_in_the_gateways_minor_units(amount: int, currency: str, on_
     assert wire.to_wire(amount, currency) == on_the_wire
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**12), st.sampled_from(["USD", "JPY", "KWD", "ISK", "UGX", "MGA"]))
 def test_an_amount_survives_the_way_there_and_back(amount: int, currency: str) -> None:
     there = wire.to_wire(amount, currency)

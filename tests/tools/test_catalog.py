@@ -1,0 +1,232 @@
+"""Tools are folders; a folder that does not hold together is named with file and field."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tools
+from tools.catalog import Catalog, CatalogError
+
+MANIFEST = """\
+name: {name}
+version: 1.0.0
+owner: tests
+title: A test tool
+description: Looks something up. Use it in tests, not elsewhere.
+risk: low
+capability_classes: [read_public]
+reversibility: reversible
+operation: lookup
+writes: false
+queue: orders
+published: true
+"""
+CODE = """\
+from schemas.base import Model
+from tools.protocol import Arguments, ReadTool
+
+
+class Words(Arguments):
+    words: list[str]
+
+
+class Found(Model):
+    words: tuple[str, ...]
+
+
+class Tool(ReadTool[Words, Found]):
+    name = "{name}"
+    arguments_model = Words
+    result_model = Found
+
+    async def read(self, arguments, binding, systems):
+        return Found(words=tuple(arguments.words))
+
+    def is_empty(self, result):
+        return not result.words
+
+    def done(self, arguments, result):
+        return "words"
+
+
+TOOL = Tool()
+"""
+
+
+class Folder:
+    """A tools path of the test's own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def add(self, name: str, manifest: str | None = None, code: str | None = None) -> Path:
+        folder = self.root / name
+        folder.mkdir()
+        (folder / "__init__.py").write_text("")
+        (folder / "manifest.yaml").write_text(MANIFEST.format(name=name) if manifest is None else manifest)
+        (folder / "tool.py").write_text(CODE.format(name=name) if code is None else code)
+        return folder
+
+
+@pytest.fixture
+def extra(tmp_path: Path) -> Iterator[Folder]:
+    """An extra tools path; what was imported from it is forgotten afterwards."""
+    before, path = set(sys.modules), list(tools.__path__)
+    yield Folder(tmp_path)
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+    tools.__path__[:] = path
+
+
+def problems(extra: Folder) -> list[str]:
+    with pytest.raises(CatalogError) as caught:
+        Catalog.load(extra.root)
+    return [each.replace(str(extra.root), "EXTRA") for each in caught.value.problems]
+
+
+def test_the_built_in_tools_hold_together(catalog: Catalog) -> None:
+    published = [entry.manifest.name for entry in catalog.published()]
+    assert published == [
+        "cancel_order",
+        "change_shipping_address",
+        "get_refund_history",
+        "issue_refund",
+        "lookup_orders",
+    ]
+    assert {entry.manifest.name for entry in catalog.all()} - set(published) == {"reinstate_order"}
+    assert catalog.get("issue_refund") is not None
+    assert catalog.get("no_such_tool") is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "read_only", "destructive"),
+    [("issue_refund", False, True), ("cancel_order", False, False), ("lookup_orders", True, False)],
+)
+def test_annotations_are_those_of_the_manifest(catalog: Catalog, tool: str, read_only: bool, destructive: bool) -> None:
+    annotations = catalog.describe(tool).annotations
+    assert annotations["readOnlyHint"] is read_only
+    assert annotations["destructiveHint"] is destructive
+    assert annotations["idempotentHint"] is True
+    assert isinstance(annotations["title"], str)
+
+
+def test_schemas_are_closed_at_every_level_and_name_no_identity(catalog: Catalog) -> None:
+    for entry in catalog.all():
+        described = entry.description
+        for schema in (described.input_schema, described.output_schema):
+            assert schema["additionalProperties"] is False
+            definitions = schema.get("$defs", {})
+            assert isinstance(definitions, dict)
+            assert all(each["additionalProperties"] is False for each in definitions.values())  # pyright: ignore[reportUnknownVariableType]
+        text = str(described.input_schema)
+        assert not any(word in text for word in ("customer_id", "actor_id", "tenant"))
+
+
+def test_descriptions_say_when_to_use_another_tool(catalog: Catalog) -> None:
+    for entry in catalog.published():
+        assert "Use it" in entry.manifest.description
+        assert "Do not use it" in entry.manifest.description
+        others = {other.manifest.name for other in catalog.published()} - {entry.manifest.name}
+        assert any(other in entry.manifest.description for other in others)
+        assert "reinstate_order" not in entry.manifest.description
+
+
+def test_a_tool_of_an_extra_path_is_like_any_other(extra: Folder) -> None:
+    extra.add("find_words")
+    catalog = Catalog.load(extra.root)
+    assert "find_words" in [entry.manifest.name for entry in catalog.published()]
+    taken = catalog.validate_arguments("find_words", {"words": ["a"]})
+    assert taken.model_dump() == {"words": ["a"]}
+
+
+BAD = MANIFEST.format(name="bad_tool")
+BAD_MANIFESTS = {
+    "missing field": (BAD.replace("owner: tests\n", ""), "owner: Field required"),
+    "unknown field": (BAD + "retries: 3\n", "retries: Extra inputs are not permitted"),
+    "unknown word": (
+        BAD.replace("risk: low", "risk: tiny"),
+        "risk: Input should be 'low', 'medium', 'high' or 'critical'",
+    ),
+    "wrong type": (
+        BAD.replace("writes: false", "writes: 'no'"),
+        "writes: Input should be a valid boolean",
+    ),
+    "version as a number": (
+        BAD.replace("1.0.0", "1.0"),
+        "version: Input should be a valid string",
+    ),
+    "repeated key": (
+        BAD + "risk: high\n",
+        "is not valid YAML: the key risk is given twice",
+    ),
+    "not YAML": ("name: [", "is not valid YAML:"),
+    "a date": (BAD.replace("owner: tests", "owner: 2026-01-02"), "holds a value that is"),
+    "empty": ("", "the whole file: Input should be an object"),
+    "code object": ("!!python/object/apply:os.getcwd []", "is not valid YAML:"),
+    "another name": (MANIFEST.format(name="other_tool"), "name: is other_tool, the folder is bad_tool"),
+    "contradiction": (
+        BAD.replace("writes: false", "writes: true"),
+        "writes: is true, which the tool's class contradicts",
+    ),
+    "undo of the irreversible": (
+        BAD.replace("reversibility: reversible", "reversibility: irreversible\nundo_tool: bad_tool"),
+        "undo_tool: an irreversible tool has none",
+    ),
+    "undo by nobody": (
+        BAD + "undo_tool: no_such_tool\n",
+        "undo_tool: there is no tool no_such_tool",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MANIFESTS)
+def test_a_bad_manifest_is_named_with_file_and_field(extra: Folder, case: str) -> None:
+    manifest, problem = BAD_MANIFESTS[case]
+    extra.add("bad_tool", manifest)
+    (line,) = problems(extra)
+    assert line.startswith("EXTRA/bad_tool/manifest.yaml: ")
+    assert problem in line
+
+
+def test_what_is_not_declared_is_taken_for_the_worst(extra: Folder) -> None:
+    bare = MANIFEST.format(name="bare_tool")
+    for line in ("risk: low\n", "reversibility: reversible\n", "published: true\n"):
+        bare = bare.replace(line, "")
+    extra.add("bare_tool", bare)
+    entry = Catalog.load(extra.root).get("bare_tool")
+    assert entry is not None
+    assert (entry.manifest.risk, entry.manifest.reversibility) == ("critical", "irreversible")
+    assert entry.manifest.published is False
+
+
+BAD_CODE = {
+    "no tool": ("X = 1\n", "EXTRA/bad_tool/tool.py: TOOL must be a ReadTool or a WriteTool"),
+    "import of nothing": (
+        "import no_such_module\n",
+        "EXTRA/bad_tool/tool.py: cannot be imported: ModuleNotFoundError: ",
+    ),
+    "no Python": ("def (\n", "EXTRA/bad_tool/tool.py: cannot be imported: SyntaxError: "),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CODE)
+def test_bad_code_is_named_with_its_file(extra: Folder, case: str) -> None:
+    code, problem = BAD_CODE[case]
+    extra.add("bad_tool", code=code)
+    (line,) = problems(extra)
+    assert line.startswith(problem)
+
+
+def test_a_name_can_be_taken_once_and_all_problems_are_told_together(extra: Folder, tmp_path: Path) -> None:
+    extra.add("issue_refund")
+    extra.add("bad_tool", "")
+    lines = problems(extra)
+    assert len(lines) == 2
+    assert lines[0].startswith("EXTRA/issue_refund/manifest.yaml: there is already a tool issue_refund in ")
+
+
+def test_a_path_that_is_no_folder_is_a_problem(tmp_path: Path) -> None:
+    with pytest.raises(CatalogError, match="is not a folder"):
+        Catalog.load(tmp_path / "nowhere")
