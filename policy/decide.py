@@ -13,13 +13,15 @@ from schemas.codes import Code
 from schemas.decisions import PolicyDecision
 from schemas.replies import Explanation
 
-# Names of what is decided beside the rules of a policy; no rule may take one of them.
+# Names of what is decided beside the rules of a policy, here or before a policy is asked; no rule may take one of them.
 NO_MANIFEST = "no_manifest"
 NO_POLICY = "no_policy"
 EXCEEDS_AVAILABLE = "exceeds_available"
 CRITICAL_RISK = "critical_risk"
 OTHERWISE = "otherwise"
-RESERVED_NAMES = frozenset((NO_MANIFEST, NO_POLICY, EXCEEDS_AVAILABLE, CRITICAL_RISK, OTHERWISE))
+RESERVED_NAMES = frozenset(
+    (NO_MANIFEST, NO_POLICY, EXCEEDS_AVAILABLE, CRITICAL_RISK, OTHERWISE, "facts", "facts_unreadable")
+)
 
 
 class _Reason(NamedTuple):

@@ -69,6 +69,7 @@ class _Resolver:
     def tool(self) -> PolicyTool:
         text = self._text
         self._unique()
+        self._answerable()
         for name, total in text.totals.items():
             self._scoped(total.per, ("totals", name))
         refusals = [self._refusal(rule, rule.refuse) for rule in text.rules if rule.refuse is not None]
@@ -102,6 +103,14 @@ class _Resolver:
                 self._problem((name,), "two rules or limits have this name")
             elif counting[name] > 1:
                 self._problem((name,), "a total and a limit have this name")
+
+    def _answerable(self) -> None:
+        if self._vocabulary is None or self._vocabulary.writes:
+            return
+        if self._text.totals or self._text.limits:
+            self._problem((), "a tool that only reads is not counted: it has neither totals nor limits")
+        if self._text.otherwise == "hold" or any(rule.hold is not None for rule in self._text.rules):
+            self._problem((), "a tool that only reads is answered at once: nothing can hold it")
 
     def _unused(self) -> None:
         """A number that nothing reads looks as if changing it did something."""

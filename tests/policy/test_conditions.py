@@ -92,6 +92,12 @@ def test_presence_is_not_a_value() -> None:
     assert condition.reads == {Name(("facts", "a"), presence=True), Name(("facts", "a"), presence=False)}
 
 
+@given(paths=st.sets(st.lists(st.from_regex("[ab_][ab_12]{0,3}", fullmatch=True), min_size=1).map(tuple), max_size=20))
+def test_no_two_names_are_one_variable(paths: set[tuple[str, ...]]) -> None:
+    names = [Name(path, presence) for path in paths for presence in (False, True)]
+    assert len({name.variable for name in names}) == len(names)
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [

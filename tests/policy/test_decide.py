@@ -143,6 +143,29 @@ def test_otherwise(write: Write, otherwise: str, verdict: str, code: Code | None
     assert decision.deadline_seconds == (5_400 if verdict == "hold" else None)
 
 
+GROUPS = """
+name: groups
+defaults: {approvers: finance, deadline: 24h}
+tools:
+  issue_refund:
+    rules:
+      - {name: large, hold: risk-team, when: args.amount_cents > 100, because: it is large, deadline: 30m}
+      - {name: any, hold: shift-lead, when: "true", because: it is a refund}
+    otherwise: free
+"""
+
+
+@pytest.mark.parametrize(
+    ("amount", "approvers", "deadline", "because"),
+    [(101, "risk-team", 1_800, "it is large; it is a refund"), (100, "shift-lead", 86_400, "it is a refund")],
+)
+def test_the_first_rule_says_who_and_how_long(
+    write: Write, amount: int, approvers: str, deadline: int, because: str
+) -> None:
+    decision = decide(load_policy(write(GROUPS)), refund({"args.amount_cents": amount}))
+    assert (decision.approvers, decision.deadline_seconds, decision.because) == (approvers, deadline, because)
+
+
 @pytest.mark.parametrize(("used", "amount", "verdict"), [(0, 5000, "free"), (1, 5000, "refuse"), (5000, 1, "refuse")])
 def test_a_limit_of_amounts_counts_what_the_call_takes(write: Write, used: int, amount: int, verdict: str) -> None:
     policy = load_policy(write(OTHERWISE.format(otherwise="free")))

@@ -130,6 +130,12 @@ def test_another_meaning_has_another_version(write: Write, other: str) -> None:
     assert load_policy(write(other), VOCABULARIES).version != first
 
 
+def test_versions_outlive_releases(write: Write) -> None:
+    """A field that is added to policies later, with a default, must not give every policy a new version."""
+    text = HEAD + "    limits: [{name: cap, per: run, max: 1}]\n" + TAIL
+    assert load_policy(write(text), VOCABULARIES).version == "test@a383b746e686"
+
+
 def test_the_order_of_rules_is_meaning(write: Write) -> None:
     rules = [f"{{name: {name}, hold: finance, when: 'true', because: b}}" for name in ("one", "two")]
     text = HEAD + "    rules: [{}, {}]\n" + TAIL

@@ -32,6 +32,7 @@ CODES = "a rule may refuse with NOT_REFUNDABLE, INVALID_STATE, TOOL_NOT_AVAILABL
         ("facts.order.status", "does not answer true or false"),
         ("isOpen(facts.order.status)", "isOpen is not known"),
         ("facts.order.disputed ? true : 1", "does not answer true or false"),
+        ("facts.order.disputed ? 1 : true", "does not answer true or false"),
         ("args.amount_cents >", "is not a CEL expression: mismatched input '<EOF>' expecting"),
     ],
 )
@@ -153,4 +154,13 @@ def test_a_code_needs_what_its_sentence_names(write: Write) -> None:
     assert problems(write(text)) == [
         "cancel_order / one / refuse: INVALID_STATE speaks of order_id, which is no argument of the tool",
         "cancel_order / cap / per: the tool has no argument order_id to count by",
+    ]
+
+
+def test_a_tool_that_only_reads_is_answered_at_once(write: Write) -> None:
+    text = rule("hold: finance\nwhen: args.limit > 5\nbecause: b").replace("issue_refund", "lookup_orders")
+    text = text.replace("otherwise", "limits: [{name: cap, per: run, max: 1}]\n    otherwise")
+    assert problems(write(text)) == [
+        "lookup_orders: a tool that only reads is not counted: it has neither totals nor limits",
+        "lookup_orders: a tool that only reads is answered at once: nothing can hold it",
     ]

@@ -40,7 +40,8 @@ VOCABULARIES = {
     "issue_refund": Vocabulary.of(
         Arguments.model_json_schema(), Facts.model_json_schema(mode="serialization"), ["note"]
     ),
-    "cancel_order": Vocabulary.of(LookUp.model_json_schema()),
+    "cancel_order": Vocabulary.of(LookUp.model_json_schema(), Facts.model_json_schema(mode="serialization")),
+    "lookup_orders": Vocabulary.of(LookUp.model_json_schema()),
 }
 
 HEAD = """
