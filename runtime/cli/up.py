@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -39,7 +40,12 @@ def up(
         raise StackError(f"the folder of {ready_file} does not exist")
     terminal = Console(stderr=True, highlight=False)
     folder = data_folder(data)
-    terminal.print(f"starting on {folder.root}", markup=False, soft_wrap=True)
+    began = time.monotonic()
+
+    def report(line: str) -> None:
+        terminal.print(f"{time.monotonic() - began:5.1f} s  {line}", markup=False, soft_wrap=True)
+
+    report(f"starting on {folder.root}")
 
     def compose(ports: Mapping[str, int], credentials: Credentials) -> Stack:
         return Stack(folder, ports, credentials, caller=dict(os.environ), seed=seed, store=store and store.absolute())
@@ -48,7 +54,7 @@ def up(
         run_stack(
             folder,
             compose,
-            report=lambda line: terminal.print(line, markup=False, soft_wrap=True),
+            report=report,
             started=lambda info: show(info, Console(highlight=False)),
             port=port,
             ready_file=ready_file and ready_file.absolute(),

@@ -15,9 +15,10 @@ import os
 import sys
 from typing import Any
 
-# linux/prctl.h and linux/capability.h
+# linux/prctl.h, linux/securebits.h and linux/capability.h
 _PR_SET_PDEATHSIG = 1
-_PR_SET_KEEPCAPS = 8
+_PR_SET_SECUREBITS = 28
+_SECBIT_NO_SETUID_FIXUP = 1 << 2
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_RAISE = 2
 _CAP_DAC_OVERRIDE = 1
@@ -41,7 +42,8 @@ def _keep_only_dac_override(libc: ctypes.CDLL) -> None:
 
 def _become_user(libc: ctypes.CDLL, uid: int, gid: int, keep_access: bool) -> None:
     if keep_access:
-        _prctl(libc, _PR_SET_KEEPCAPS, 1)
+        # Capabilities survive the change of user, and access(2) honours them (initdb asks it about its programs).
+        _prctl(libc, _PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP)
     os.setgroups([])
     os.setgid(gid)
     os.setuid(uid)
@@ -54,7 +56,11 @@ def main(arguments: list[str]) -> None:
     command = arguments[2:]
     libc = ctypes.CDLL(None, use_errno=True)
     if "uid" in options:
-        _become_user(libc, options["uid"], options["gid"], options["keep_access"])
+        try:
+            _become_user(libc, options["uid"], options["gid"], options["keep_access"])
+        except OSError as error:
+            # Some containers withhold what this takes; folders that everyone may enter do without keep_access.
+            sys.exit(f"cannot run as user {options['uid']} (keep_access: {options['keep_access']}): {error}")
     if sys.platform == "linux":
         # After the change of user: changing credentials clears the parent-death signal.
         _prctl(libc, _PR_SET_PDEATHSIG, options["death_signal"])

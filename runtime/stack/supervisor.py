@@ -13,7 +13,7 @@ from runtime.stack.errors import StackError
 
 DEATHS_ALLOWED = 5
 DEATHS_WINDOW_SECONDS = 30.0
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 _LONGEST_PAUSE_SECONDS = 5.0
 
 

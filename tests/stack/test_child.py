@@ -143,8 +143,18 @@ async def test_another_user_can_enter_closed_folders_only_with_access_kept(tmp_p
     secret.write_text("text")
     for keep_access, status in ((True, 0), (False, 1)):
         run_as = RunAs(uid=65534, gid=65534, keep_access=keep_access)
-        read = Command(["/bin/cat", secret], env={}, cwd=tmp_path, run_as=run_as)
-        assert await run_to_end(read, tmp_path / "read.log") == status
+        for program in (["/bin/cat", secret], ["/usr/bin/test", "-r", secret]):  # open(2) and access(2)
+            command = Command(program, env={}, cwd=tmp_path, run_as=run_as)
+            assert await run_to_end(command, tmp_path / "access.log") == status
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="needs root on Linux")
+async def test_kept_access_is_all_that_is_kept(tmp_path: Path) -> None:
+    run_as = RunAs(uid=65534, gid=65534, keep_access=True)
+    show = Command(["/bin/grep", "Cap[IPEA]", "/proc/self/status"], env={}, cwd=tmp_path, run_as=run_as)
+    assert await run_to_end(show, tmp_path / "capabilities.log") == 0
+    sets = [line.split()[1] for line in (tmp_path / "capabilities.log").read_text().splitlines()]
+    assert {int(capabilities, 16) for capabilities in sets} == {1 << 1}  # CAP_DAC_OVERRIDE
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
