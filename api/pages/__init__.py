@@ -1,0 +1,9 @@
+"""The web form for people: one module and one template a page."""
+
+from fastapi import APIRouter
+
+from api.pages import approval, history, inbox, operations, signin, stats
+
+router = APIRouter()
+for _page in (signin, inbox, approval, history, stats, operations):
+    router.include_router(_page.router)

@@ -1,0 +1,164 @@
+"""One approval: what would be done, on which facts, and the decision."""
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
+
+from api.context import Context, Services
+from api.deciding import Decided, Refused, decide, may_decide
+from api.pages.consequences import Consequences, consequences
+from api.pages.fields import argument_fields, fact_groups
+from api.pages.forms import ProtectedForm
+from api.pages.rendering import render
+from api.pages.routing import READS, PageError, page_router
+from api.pages.story import decision_of, outcome, story, symbol
+from api.pages.views import decider, row, tool_title, workflow_url
+from api.sessions import SignedIn
+from ledger.database import UNAVAILABLE
+from ledger.principals import Person
+from schemas.decisions import Approval
+
+router = page_router()
+
+MOST_UNTRUSTED = 2000
+MOST_REASON = 2000
+_SETTLING_SECONDS = 2
+_APPROVAL_ID = re.compile(r"apr_[0-9a-f]{32}")
+_NOT_FOUND = PageError(
+    HTTPStatus.NOT_FOUND, "There is no such approval", "The link may be incomplete. What waits is in the inbox."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Why a decision was not taken. `about_reason`: it is the reason that has to be corrected."""
+
+    status: HTTPStatus
+    sentence: str
+    about_reason: bool = False
+
+
+_NOTICES: dict[Refused, Notice] = {
+    "not_yours": Notice(
+        HTTPStatus.FORBIDDEN, "This is not yours to decide. Your decision was not taken, and nothing was changed."
+    ),
+    "reason_required": Notice(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "Say why you deny it. Nothing was decided yet.", about_reason=True
+    ),
+    "already_decided": Notice(
+        HTTPStatus.CONFLICT, "This was already decided, so your decision was not taken. What was decided stands below."
+    ),
+    "expired": Notice(
+        HTTPStatus.CONFLICT, "The deadline has passed, so your decision was not taken. Nothing was done."
+    ),
+    "stale": Notice(
+        HTTPStatus.CONFLICT,
+        "What you decided on is not what waits here now, so your decision was not taken. "
+        "Read the action below and decide again.",
+    ),
+}
+_TOO_LONG = Notice(
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    f"The reason is too long: at most {MOST_REASON} characters. Nothing was decided yet.",
+    about_reason=True,
+)
+
+
+@router.api_route("/approvals/{approval_id}", methods=READS)
+async def approval_page(request: Request, services: Services, person: SignedIn, approval_id: str) -> Response:
+    approval = await _find(services, person, approval_id)
+    if request.method == "GET" and approval.status == "open":
+        await services.ledger.approvals.viewed(approval, person.username)
+    return await _show(request, services, person, approval)
+
+
+@router.post("/approvals/{approval_id}/decision")
+async def decision(
+    request: Request, services: Services, person: SignedIn, form: ProtectedForm, approval_id: str
+) -> Response:
+    approval = await _find(services, person, approval_id)
+    verdict, reason = form.get("decision"), form.get("reason", "").replace("\r\n", "\n").strip()
+    if verdict not in ("approve", "deny"):
+        raise PageError(HTTPStatus.UNPROCESSABLE_ENTITY, "That is not a decision", "Nothing was decided.")
+    if len(reason) > MOST_REASON:
+        return await _show(request, services, person, approval, _TOO_LONG, reason)
+    decided = await decide(
+        services, decider(person), approval_id, verdict, action_digest=form.get("action_digest", ""), reason=reason
+    )
+    if decided.refused is not None:
+        approval = await _find(services, person, approval_id)
+        return await _show(request, services, person, approval, _notice(decided), reason)
+    # The decision stands: whatever is wrong from here on, the page it leads to shows it.
+    with suppress(*UNAVAILABLE):
+        record = await services.ledger.calls.read(approval.request_id)
+        await services.waiters.wait(record.workflow_id, _SETTLING_SECONDS)
+    return RedirectResponse(f"/approvals/{approval_id}", HTTPStatus.SEE_OTHER)
+
+
+def _notice(decided: Decided) -> Notice:
+    if decided.refused is None or decided.refused not in _NOTICES:
+        raise _NOT_FOUND
+    return _NOTICES[decided.refused]
+
+
+async def _find(services: Context, person: Person, approval_id: str) -> Approval:
+    found = None
+    if _APPROVAL_ID.fullmatch(approval_id):
+        found = await services.ledger.approvals.get(person.tenant, approval_id)
+    if found is None:
+        raise _NOT_FOUND
+    return found
+
+
+async def _show(
+    request: Request,
+    services: Context,
+    person: Person,
+    approval: Approval,
+    notice: Notice | None = None,
+    reason: str = "",
+) -> Response:
+    now = datetime.now(UTC)
+    record = await services.ledger.calls.read(approval.request_id)
+    events = await services.ledger.calls.events(approval.request_id)
+    is_open = approval.status == "open"
+    became = None if is_open else outcome(approval, record)
+    return render(
+        request,
+        "approval.html",
+        person=person,
+        status=notice.status if notice else HTTPStatus.OK,
+        now=now,
+        approval=approval,
+        row=row(approval, person, tool_title(services, approval.tool), now),
+        consequences=_consequences(services, approval),
+        fact_groups=fact_groups(approval),
+        arguments=argument_fields(approval),
+        most_untrusted=MOST_UNTRUSTED,
+        most_reason=MOST_REASON,
+        notice=notice,
+        reason=reason,
+        outcome=became,
+        symbol=symbol(became.tone) if became else "",
+        decision=decision_of(approval),
+        story=story(events),
+        next_waiting=None if is_open else await _next_waiting(services, person),
+        temporal_url=workflow_url(services, record.workflow_id),
+    )
+
+
+def _consequences(services: Context, approval: Approval) -> Consequences:
+    entry = services.catalog.get(approval.tool)
+    undo = services.catalog.get(entry.manifest.undo_tool) if entry and entry.manifest.undo_tool else None
+    return consequences(approval, entry.manifest if entry else None, undo.manifest.title if undo else None)
+
+
+async def _next_waiting(services: Context, person: Person) -> Approval | None:
+    """The next one that this person may decide."""
+    waiting = await services.ledger.approvals.waiting(person.tenant, after=None, tool=None, limit=25)
+    return next((each for each in waiting if may_decide(decider(person), each)), None)

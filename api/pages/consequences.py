@@ -1,0 +1,41 @@
+"""What approving and denying will do, in plain words. Pure."""
+
+from dataclasses import dataclass
+
+from api.pages.fields import currency_of
+from api.pages.text import money
+from schemas.decisions import Approval
+from schemas.tools import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    approving: str
+    undoing: str
+    checking: str
+    denying: str
+
+
+_CHECKING = "Just before, the facts are read again: if they no longer allow it, nothing is done."
+_DENYING = "Nothing is done, and the agent is told not to ask for it again. Your reason is kept in the audit record."
+
+
+def consequences(approval: Approval, manifest: Manifest | None, undo: str | None) -> Consequences:
+    """`manifest` is None for a tool that is no longer registered: then the worst is assumed. `undo`: what undoes it."""
+    return Consequences(_approving(approval, manifest), _undoing(manifest, undo), _CHECKING, _DENYING)
+
+
+def _approving(approval: Approval, manifest: Manifest | None) -> str:
+    amount, currency = approval.arguments.get("amount_cents"), currency_of(approval)
+    if manifest and manifest.operation == "refund" and isinstance(amount, int) and currency:
+        return f"{money(amount, currency)} is sent back to the customer, once."
+    return "Exactly this is done, once."
+
+
+def _undoing(manifest: Manifest | None, undo: str | None) -> str:
+    reversibility = manifest.reversibility if manifest else "irreversible"
+    if reversibility == "irreversible":
+        return "This cannot be undone."
+    if reversibility == "compensable":
+        return f"It cannot be taken back, only made up for: {undo}." if undo else "It cannot be taken back exactly."
+    return f"It can be undone: {undo}." if undo else "It can be undone."

@@ -1,0 +1,90 @@
+"""Values as people read them: amounts, times, spans, and text that cannot hide anything. Pure."""
+
+import unicodedata
+from datetime import UTC, datetime, timedelta
+
+from babel.dates import format_datetime
+from babel.numbers import format_currency
+from markupsafe import Markup, escape
+
+from schemas.money import Money, exponent
+
+_LOCALE = "en_US"
+# Drawn as nothing (or as a space that is none) although they are letters, marks or symbols.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_MOST_MARKS = 2
+
+
+def money(amount: int, currency: str) -> str:
+    """Minor units as an amount with its ISO 4217 code: 31240, "USD" is `312.40 USD`."""
+    places = exponent(currency)
+    pattern = "#,##0" + ("." + "0" * places if places else "") + " ¤¤"
+    value = Money(amount=abs(amount), currency=currency).decimal
+    return format_currency(
+        -value if amount < 0 else value, currency, format=pattern, currency_digits=False, locale=_LOCALE
+    )
+
+
+def absolute(at: datetime) -> str:
+    """`29 Nov 2026, 21:48 UTC`."""
+    return format_datetime(at.astimezone(UTC), "d MMM y, HH:mm 'UTC'", locale=_LOCALE)
+
+
+def span(length: timedelta) -> str:
+    """A length of time in its two largest units: `1 day 6 h`, `23 h 47 min`, `4 min`, `under 1 min`."""
+    minutes = int(abs(length).total_seconds()) // 60
+    days, hours = divmod(minutes // 60, 24)
+    if days:
+        return f"{days} {'day' if days == 1 else 'days'}" + (f" {hours} h" if hours else "")
+    if hours:
+        return f"{hours} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+    return f"{minutes} min" if minutes else "under 1 min"
+
+
+def time_tag(at: datetime, words: str | None = None) -> Markup:
+    """A time for people and machines; `words` (such as `5 min ago`) get the exact time as their title."""
+    title = Markup(' title="{}"').format(absolute(at)) if words else ""
+    return Markup('<time datetime="{}"{}>{}</time>').format(
+        at.astimezone(UTC).isoformat(timespec="seconds"), title, words or absolute(at)
+    )
+
+
+def visible(text: str, cap: int | None = None) -> Markup:
+    """`text` escaped, with every character that is drawn as nothing or moves others shown as its code point.
+
+    Direction controls, zero-width and control characters, odd spaces, tags, unassigned and private ones, and a pile of
+    combining marks. Cut after `cap` characters, saying how many there are.
+    """
+    shown: list[Markup] = []
+    marks = 0
+    for character in text[:cap]:
+        marks = marks + 1 if unicodedata.combining(character) or unicodedata.category(character) == "Me" else 0
+        shown.append(_marked(character) if _hides(character) or marks > _MOST_MARKS else escape(character))
+    left = len(text) - len(text[:cap])
+    if left:
+        shown.append(Markup('<span class="cut">… {} more characters are not shown</span>').format(f"{left:,}"))
+    return Markup("").join(shown)
+
+
+def _hides(character: str) -> bool:
+    category = unicodedata.category(character)
+    if category == "Zs":
+        return character != " "
+    return (
+        (category[0] == "C" and character not in "\n\t")
+        or category in ("Zl", "Zp")
+        or character in _BLANK
+        or "\ufe00" <= character <= "\ufe0f"
+        or "\U000e0100" <= character <= "\U000e01ef"
+    )
+
+
+def _marked(character: str) -> Markup:
+    code = f"U+{ord(character):04X}"
+    name = unicodedata.name(character, "CONTROL CHARACTER").lower()
+    return Markup('<span class="hidden-character" title="{}">‹{}›</span>').format(name, code)
+
+
+def words(name: str) -> str:
+    """An identifier as words: `not_delivered` is `not delivered`."""
+    return name.replace("_", " ")

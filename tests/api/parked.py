@@ -1,0 +1,270 @@
+"""Calls parked in a real ledger, and the real application over it; only Temporal's client is a recorder."""
+
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, cast
+
+from fastapi import FastAPI
+from pydantic import JsonValue
+from temporalio.client import Client
+
+from api.app import create_app
+from api.context import Context
+from api.deciding import Decider, decide
+from api.waiting import Waiters
+from ledger.admission import Admitted
+from ledger.database import connect
+from ledger.keys import MasterKey
+from ledger.ledger import Ledger
+from ledger.records import CallRecord, Step
+from ledger.signing import DecisionSigner
+from schemas.calls import Binding, Call
+from schemas.canonical import digest
+from schemas.codes import Code
+from schemas.decisions import Approval, PolicyDecision
+from schemas.effects import Effect, Exchange
+from schemas.events import (
+    ApprovalRequested,
+    CallDecided,
+    CallProposed,
+    CallSettled,
+    EffectConfirmed,
+    EffectIntended,
+    EffectUnknown,
+)
+from schemas.ids import new_approval_id, new_request_id, new_run_id, workflow_id
+from schemas.replies import Explanation
+from tools.catalog import Catalog
+
+TENANT = "acme"
+PASSWORD = "a long example password"
+UI = "http://127.0.0.1:8233"
+
+
+class RecordingTemporal:
+    """Stands where Temporal's client does, and keeps the signals."""
+
+    def __init__(self) -> None:
+        self.signals: list[tuple[str, str, Any]] = []
+
+    def get_workflow_handle(self, workflow_id: str) -> "RecordingTemporal":
+        handle = RecordingTemporal()
+        handle.signals = self.signals
+        handle.workflow_id = workflow_id
+        return handle
+
+    async def signal(self, name: str, argument: Any) -> None:
+        self.signals.append((self.workflow_id, name, argument))
+
+    workflow_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """The application, the ledger under it, and what Temporal was told."""
+
+    app: FastAPI
+    ledger: Ledger
+    temporal: RecordingTemporal = field(default_factory=RecordingTemporal)
+
+    async def park(self, **changes: Any) -> Approval:
+        """One parked refund of 312.40 USD; `changes` are fields of its approval."""
+        return await park(self.ledger, **changes)
+
+    async def decide(self, approval: Approval, verdict: Literal["approve", "deny"], *, reason: str = "") -> None:
+        """Decided by ben, on another screen."""
+        ben = Decider(TENANT, "ben", frozenset({"finance"}))
+        digest = approval.action_digest
+        decided = await decide(
+            self.app.state.context, ben, approval.approval_id, verdict, action_digest=digest, reason=reason
+        )
+        assert decided.refused is None
+
+
+@asynccontextmanager
+async def office(database: str, *, public_url: str = "http://counterseal.test") -> AsyncGenerator[Office]:
+    """The application over a fresh ledger with three people: ana and ben (finance), and olga (operator)."""
+    pool = await connect(database)
+    try:
+        master = MasterKey(bytes(32))
+        ledger = Ledger.over(pool, master)
+        for name, roles in (("ana", ["finance"]), ("ben", ["finance"]), ("olga", ["operator"])):
+            await ledger.principals.add_user(TENANT, name, f"{name.title()} Example", PASSWORD, roles)
+        temporal = RecordingTemporal()
+        app = create_app(lambda app: _nothing())
+        app.state.context = Context(
+            ledger=ledger,
+            catalog=Catalog.load(),
+            signer=DecisionSigner(master),
+            temporal=cast("Client", temporal),
+            waiters=Waiters(ledger.calls),
+            task_queue="counterseal",
+            eager_start=False,
+            public_url=public_url,
+            temporal_ui_url=UI,
+        )
+        yield Office(app, ledger, temporal)
+    finally:
+        await pool.close()
+
+
+@asynccontextmanager
+async def _nothing() -> AsyncGenerator[None]:
+    yield
+
+
+def facts(**payment: Any) -> dict[str, Any]:
+    return {
+        "order": {
+            "order_id": "ord_8f2b91a04c7d",
+            "status": "delivered",
+            "placed_at": "2026-11-12T09:30:00Z",
+            "age_minutes": 24_120,
+            "disputed": False,
+            "version": 3,
+            "currency": "USD",
+        },
+        "customer": {"fraud_flag": False},
+        "payment": {
+            "payment_id": "pay_0e6eca9d290aa9f9",
+            "method": "credit_card",
+            "last4": "4242",
+            "captured_cents": 45_900,
+            "refunded_cents": 5_000,
+            "disputed": False,
+            **payment,
+        },
+        "paid_cents": 45_900,
+        "refundable_cents": 40_900,
+        "facts_at": "2026-11-29T08:00:00Z",
+    }
+
+
+async def park(ledger: Ledger, *, expires_in: timedelta = timedelta(hours=23), **changes: Any) -> Approval:
+    now = datetime.now(UTC)
+    binding = Binding(
+        tenant=changes.get("tenant", TENANT),
+        run_id=new_run_id(),
+        agent_id=changes.get("agent_id", "support-bot"),
+        actor_id=changes.get("actor_id", "user_17"),
+        customer_id=changes.get("customer_id", "cus_4f1d20aa9c01"),
+    )
+    arguments: dict[str, JsonValue] = {
+        "order_id": "ord_8f2b91a04c7d",
+        "amount_cents": 31_240,
+        "currency": "USD",
+        "reason_code": "not_delivered",
+    }
+    key = secrets.token_hex(32)
+    tool = changes.get("tool", "issue_refund")
+    call = Call(
+        request_id=new_request_id(),
+        binding=binding,
+        tool=tool,
+        tool_version="1.0.0",
+        arguments=arguments,
+        arguments_digest=digest(arguments),
+        key_hash=key,
+        workflow_id=workflow_id(binding.tenant, tool, key),
+    )
+    approval = Approval(
+        approval_id=new_approval_id(),
+        request_id=call.request_id,
+        tenant=binding.tenant,
+        tool=call.tool,
+        tool_version=call.tool_version,
+        title="Refund 312.40 USD to the credit card ending 4242 of order ord_8f2b91a04c7d",
+        arguments=arguments,
+        facts=facts(),
+        facts_at=now,
+        rule="over_threshold",
+        rules=("over_threshold",),
+        because="the amount is over the threshold of 200.00 USD",
+        policy_version="default@3f1c0a9be21d",
+        action_digest=digest({"arguments": arguments, "salt": key}),
+        status="open",
+        approvers="finance",
+        requested_at=now,
+        expires_at=now + expires_in,
+        untrusted={"note": "The parcel never arrived; the customer waited for three weeks."},
+        agent_id=binding.agent_id,
+        actor_id=binding.actor_id,
+        customer_id=binding.customer_id,
+        run_id=binding.run_id,
+    ).model_copy(update=changes)
+    decision = PolicyDecision(
+        verdict="hold",
+        rule=approval.rule,
+        rules=approval.rules,
+        because=approval.because,
+        policy_version=approval.policy_version,
+        approvers=approval.approvers,
+        deadline_seconds=86_400,
+    )
+    events = (
+        CallProposed(call=call),
+        CallDecided(decision=decision, facts=approval.facts, totals={}),
+        ApprovalRequested(
+            approval_id=approval.approval_id,
+            action_digest=approval.action_digest,
+            title=approval.title,
+            approvers=approval.approvers,
+            expires_at=approval.expires_at,
+        ),
+    )
+    said = Explanation(values={"expires_at": approval.expires_at.isoformat()})
+    admitted = Admitted(
+        events, "pending_approval", Code.PENDING_APPROVAL, decision, approval.facts, {}, said, approval=approval
+    )
+    await ledger.admissions.record(call, admitted, approval.requested_at)
+    return approval
+
+
+_EXCHANGE = Exchange(
+    system="payments",
+    method="POST",
+    path_template="/v1/refunds",
+    reached="bytes_sent",
+    elapsed_ms=120,
+    problem="timeout",
+)
+
+
+async def lose_answer(ledger: Ledger, request_id: str) -> None:
+    """The effect was sent and nobody knows what became of it."""
+
+    def step(record: CallRecord, now: datetime) -> Step:
+        effect = Effect(
+            request_id=request_id,
+            tool=record.tool,
+            operation_id="op_example",
+            gateway_key="key_example",
+            target={"amount_cents": 31_240},
+            intended_at=now,
+        )
+        events = (
+            EffectIntended(effect=effect, policy_version="default@3f1c0a9be21d", facts={}),
+            EffectUnknown(operation_id=effect.operation_id, exchange=_EXCHANGE),
+        )
+        said = Explanation(values={"operation": "refund"}, operation="refund")
+        return Step(events, "outcome_unknown", Code.OUTCOME_UNKNOWN, said, effect=effect)
+
+    await ledger.calls.advance(request_id, step)
+
+
+async def confirm(ledger: Ledger, request_id: str) -> None:
+    """The effect happened."""
+
+    def step(record: CallRecord, now: datetime) -> Step:
+        said = Explanation(values={"done": "refunded 312.40 USD of order ord_8f2b91a04c7d"})
+        exchange = _EXCHANGE.model_copy(update={"reached": "response_received", "problem": None})
+        events = (
+            EffectConfirmed(operation_id="op_example", remote_id="re_example", result={}, exchange=exchange),
+            CallSettled(status="executed", code=Code.OK, explanation=said, result={}),
+        )
+        return Step(events, "executed", Code.OK, said, result={"refund_id": "re_example"})
+
+    await ledger.calls.advance(request_id, step)
