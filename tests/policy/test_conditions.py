@@ -4,7 +4,7 @@ from typing import Any
 
 import cel
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.conditions import Condition, ConditionError, Name, Reads, compile_condition
@@ -19,6 +19,9 @@ VALUES: dict[str, Any] = {
     },
     "totals": {"day": 7},
 }
+
+# A busy machine is no failure.
+UNHURRIED = settings(deadline=None)
 
 
 def holds(condition: Condition, values: dict[str, Any]) -> bool:
@@ -59,6 +62,7 @@ def test_flat_variables_change_no_answer(source: str) -> None:
     assert holds(compile_condition(source), VALUES) is cel.evaluate(source, VALUES)
 
 
+@UNHURRIED
 @given(amount=st.integers(-(2**63), 2**63 - 1), total=st.integers(-(2**63), 2**63 - 1))
 def test_flat_variables_change_no_answer_for_any_integers(amount: int, total: int) -> None:
     source = "totals.day + args.amount_cents > 20000"
@@ -92,7 +96,11 @@ def test_presence_is_not_a_value() -> None:
     assert condition.reads == {Name(("facts", "a"), presence=True), Name(("facts", "a"), presence=False)}
 
 
-@given(paths=st.sets(st.lists(st.from_regex("[ab_][ab_12]{0,3}", fullmatch=True), min_size=1).map(tuple), max_size=20))
+STEPS = st.sampled_from(("a", "b", "_", "a_", "_1b", "a_1", "a_1b", "a__1b", "has", "_2a"))
+
+
+@UNHURRIED
+@given(paths=st.sets(st.lists(STEPS, min_size=1, max_size=3).map(tuple), max_size=20))
 def test_no_two_names_are_one_variable(paths: set[tuple[str, ...]]) -> None:
     names = [Name(path, presence) for path in paths for presence in (False, True)]
     assert len({name.variable for name in names}) == len(names)

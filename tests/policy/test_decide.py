@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.decide import decide
@@ -17,6 +17,8 @@ from tests.policy.refunds import MANIFEST, Write, bound, refund
 CRITICAL = MANIFEST.model_copy(update={"risk": "critical"})
 READ = MANIFEST.model_copy(update={"writes": False, "risk": "low"})
 DEFAULT = load_policy(DEFAULT_POLICY)
+# A busy machine is no failure.
+UNHURRIED = settings(deadline=None)
 
 # Each of these decides on its own; the earlier in the list, the stronger.
 REFUSED = {"facts.order.age_minutes": 0, "facts.payment.disputed": True}
@@ -180,6 +182,7 @@ def test_a_limit_of_amounts_without_an_amount_is_held(write: Write) -> None:
     assert decide(policy, refund({"usage.cents_a_day": 0})).rules == ("cents_a_day",)
 
 
+@UNHURRIED
 @given(
     amount=st.integers(20_001, 2**70),
     total=st.integers(-(2**70), 2**70),
@@ -223,6 +226,7 @@ SHAPED = st.fixed_dictionaries(
 ARGUMENTS = st.fixed_dictionaries({}, optional={"amount_cents": JSON, "order_id": JSON, "currency": JSON})
 
 
+@UNHURRIED
 @given(facts=SHAPED, arguments=ARGUMENTS)
 def test_any_facts_and_arguments_get_a_decision(facts: Any, arguments: Any) -> None:
     decision = decide(DEFAULT, replace(refund(), facts=facts, arguments=arguments))
