@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import psutil
@@ -47,10 +46,12 @@ async def starts(postgres: Postgres, folder: DataFolder) -> bool:
 async def test_a_lock_file_with_the_pid_of_another_program_does_not_keep_it_from_starting(folder: DataFolder) -> None:
     postgres = server(folder)
     await postgres.prepare()
-    with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+    owner = folder.postgres.stat()
+    # Postgres looks only at processes of its own user.
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, user=owner.st_uid, group=owner.st_gid) as stranger:
         lock = folder.postgres / "postmaster.pid"
         lock.write_text(f"{stranger.pid}\n{folder.postgres}\n")
-        os.chown(lock, folder.postgres.stat().st_uid, folder.postgres.stat().st_gid)
+        os.chown(lock, owner.st_uid, owner.st_gid)
         assert await starts(postgres, folder)
         assert stranger.poll() is None
         stranger.kill()

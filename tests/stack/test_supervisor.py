@@ -35,13 +35,21 @@ class Diary:
         return note
 
 
-def service(name: str, folder: Path, diary: Diary, program: str = SLEEPER, needs: tuple[str, ...] = ()) -> Service:
-    """A process that is ready as soon as it has said so in a file; it notes when it is asked to stop."""
+def service(
+    name: str,
+    folder: Path,
+    diary: Diary,
+    program: str = SLEEPER,
+    needs: tuple[str, ...] = (),
+    stop_takes: float = 0.0,
+) -> Service:
+    """A process that is ready as soon as it has said so in a file; it notes that it was stopped."""
     ready = folder / f"{name}.ready"
     stopped = folder / "stopped"
     source = f"""
-import signal, sys
+import signal, sys, time
 def stop(*_):
+    time.sleep({stop_takes})
     with open({str(stopped)!r}, "a") as file: file.write({name + chr(10)!r})
     sys.exit(0)
 signal.signal(signal.SIGTERM, stop)
@@ -83,7 +91,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_what_is_needed_is_set_up_first_and_stopped_last(tmp_path: Path) -> None:
     diary = Diary()
-    api = service("api", tmp_path, diary, needs=("database", "queue"))
+    api = service("api", tmp_path, diary, needs=("database", "queue"), stop_takes=0.5)
     database, queue = service("database", tmp_path, diary), service("queue", tmp_path, diary)
     async with running(tmp_path, diary, api, database, queue) as (supervisor, _):
         pids = supervisor.pids
