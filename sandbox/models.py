@@ -60,7 +60,7 @@ class Address(Line):
     line1: Name
     line2: str | None = None
     city: Name
-    region: str
+    region: str | None = None
     postal_code: Annotated[str, StringConstraints(min_length=1, max_length=20)]
     country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")]
 

@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "api": ("runtime.cli.api", "Serve the HTTP API and the web form."),
     "worker": ("runtime.cli.worker", "Work off the task queues."),
     "up": ("runtime.cli.up", "Start the embedded stack: Postgres, Temporal, sandbox, API, worker."),
+    "demo": ("runtime.cli.demo", "Start everything and play the demo agent."),
+    "play": ("runtime.cli.play", "Play a file of recorded agent calls and compare the answers."),
     "migrate": ("runtime.cli.migrate", "Bring the database to the current schema."),
     "users": ("runtime.cli.users", "Add, list or disable the people who decide."),
     "tokens": ("runtime.cli.tokens", "Issue, list or revoke bearer tokens."),

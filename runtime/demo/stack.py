@@ -1,0 +1,57 @@
+"""An embedded stack of one's own for the time of a piece of work."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from runtime.seed import seed
+from runtime.stack.connection import StackInfo
+from runtime.stack.credentials import Credentials
+from runtime.stack.files import DataFolder
+from runtime.stack.running import run_stack
+from runtime.stack.services import Stack
+
+T = TypeVar("T")
+
+
+async def with_stack(
+    folder: DataFolder,
+    work: Callable[[StackInfo], Awaitable[T]],
+    *,
+    report: Callable[[str], None],
+    port: int | None = None,
+    stay: Callable[[T], bool],
+) -> T | None:
+    """Start a stack on `folder`, do `work` on it, and stop it cleanly; its result, None when it was interrupted.
+
+    `stay` says, given the result, whether the stack then stays up until a stop signal. Raises StackError and whatever
+    `work` raises.
+    """
+
+    def compose(ports: Mapping[str, int], credentials: Credentials) -> Stack:
+        return Stack(folder, ports, credentials, caller=dict(os.environ), seed=seed)
+
+    started: asyncio.Future[StackInfo] = asyncio.get_running_loop().create_future()
+    stack = asyncio.create_task(run_stack(folder, compose, report=report, started=started.set_result, port=port))
+    try:
+        await asyncio.wait([stack, started], return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            return await stack
+        working = asyncio.ensure_future(work(started.result()))
+        try:
+            await asyncio.wait([stack, working], return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                return await stack
+            result = working.result()
+        finally:
+            working.cancel()
+            await asyncio.wait([working])
+        if stay(result):
+            await stack
+        return result
+    finally:
+        stack.cancel()  # ends it cleanly when it still runs
+        with suppress(asyncio.CancelledError):
+            await stack
