@@ -88,6 +88,10 @@ class AlreadyAdmitted(Exception):
         return str(self.args[0])
 
 
+class RequestIdTaken(Exception):
+    """Another call, of another workflow, has this request id."""
+
+
 class Admissions:
     """Admits calls."""
 
@@ -112,31 +116,38 @@ class Admissions:
         facts_since: datetime,
         decide: Callable[[Reads], Admitted],
     ) -> CallRecord:
-        """Count under locks, let `decide` (pure) say what becomes of the call, and record it. Raises AlreadyAdmitted.
+        """Count under locks, let `decide` (pure) say what becomes of the call, and record it.
+
+        Raises AlreadyAdmitted and RequestIdTaken.
 
         `resource` is the subject whose reservations matter; `facts_since` is the database's clock from before its
         facts were read, so that what was spent since is still counted as reserved.
         """
-        subjects = sorted({_lock_key(call, s) for s in [w.subject for w in windows] + ([resource] if resource else [])})
         try:
-            async with self._pool.acquire() as connection, connection.transaction():
-                if subjects:
-                    await connection.execute(_SQL["lock_subjects"], subjects)
-                reads = await self._reads(connection, call, windows, resource, facts_since)
-                return await self._insert(connection, call, decide(reads), reads.now)
+            async with self._pool.acquire() as connection:
+                # Committed before anything is sealed with it: a key that is rolled back takes with it what others,
+                # who found it in memory, sealed meanwhile.
+                await self._keys.for_subject(connection, call.binding.tenant, call.binding.customer_id)
+                async with connection.transaction():
+                    if locks := _lock_keys(call, windows, resource):
+                        await connection.execute(_SQL["lock_subjects"], locks)
+                    reads = await self._reads(connection, call, windows, resource, facts_since)
+                    return await self._insert(connection, call, decide(reads), reads.now)
         except asyncpg.UniqueViolationError:
             # The rollback released everything; whoever won is committed by now.
-            existing = await self._pool.fetchval(_SQL["request_of_workflow"], call.workflow_id)
-            raise AlreadyAdmitted(existing) from None
+            raise await self._conflict(call) from None
 
     async def record(self, call: Call, admitted: Admitted, now: datetime) -> CallRecord:
-        """Record a call that takes nothing and counts against nothing. Raises AlreadyAdmitted."""
+        """Record a call that takes nothing and counts against nothing. Raises AlreadyAdmitted and RequestIdTaken."""
         try:
             async with self._pool.acquire() as connection:
                 return await self._insert(connection, call, admitted, now)
         except asyncpg.UniqueViolationError:
-            existing = await self._pool.fetchval(_SQL["request_of_workflow"], call.workflow_id)
-            raise AlreadyAdmitted(existing) from None
+            raise await self._conflict(call) from None
+
+    async def _conflict(self, call: Call) -> Exception:
+        existing = await self._pool.fetchval(_SQL["request_of_workflow"], call.workflow_id)
+        return RequestIdTaken(call.request_id) if existing is None else AlreadyAdmitted(existing)
 
     async def intend(
         self,
@@ -150,8 +161,8 @@ class Admissions:
         Returns the call after it and whether this changed it; only the one that did may send.
         """
         async with self._pool.acquire() as connection, connection.transaction():
-            if resource is not None:
-                await connection.execute(_SQL["lock_subjects"], [_lock_key(call, resource)])
+            if locks := _lock_keys(call, [], resource):
+                await connection.execute(_SQL["lock_subjects"], locks)
             record, _ = await self._calls.lock(connection, call.request_id)
             reads = await self._reads(connection, call, [], resource, facts_since, strict=False)
             step = decide(record, reads)
@@ -279,7 +290,13 @@ class Admissions:
         )
 
 
-def _lock_key(call: Call, subject: str) -> int:
-    """A 64-bit advisory lock key; a collision only makes two calls wait for each other."""
-    name = f"{call.binding.tenant}/{call.tool}/{subject}"
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+def _lock_keys(call: Call, windows: Sequence[Window], resource: str | None) -> list[int]:
+    """64-bit advisory lock keys, in order; a collision only makes two calls wait for each other.
+
+    Limits count the calls of one tool; a resource is the same for every tool that takes from it.
+    """
+    tenant = call.binding.tenant
+    names = {f"{tenant}/{call.tool}/{window.subject}" for window in windows}
+    if resource is not None:
+        names.add(f"{tenant}//{resource}")
+    return sorted(int.from_bytes(hashlib.sha256(each.encode()).digest()[:8], "big", signed=True) for each in names)

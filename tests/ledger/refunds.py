@@ -1,0 +1,197 @@
+"""Refunds admitted straight into a ledger: the real policy and decision code over facts that a test makes up.
+
+As a program (`python -m tests.ledger.refunds URL PAYMENT AMOUNT …`) it admits refunds of those amounts at once, from a
+process and a pool of its own, and prints how each ended.
+"""
+
+import asyncio
+import json
+import secrets
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import JsonValue
+
+from activities import deciding
+from activities.deciding import Proposed
+from ledger.admission import Admitted, Reads
+from ledger.approvals import Verdict
+from ledger.database import connect
+from ledger.keys import MasterKey
+from ledger.ledger import Ledger
+from ledger.records import CallRecord, Step
+from policy.load import DEFAULT_POLICY
+from runtime.policy import load_checked
+from schemas.calls import Binding, Call
+from schemas.canonical import digest
+from schemas.decisions import Approval, HumanDecision
+from schemas.effects import Boundary, Exchange
+from schemas.ids import key_hash, new_decision_id, new_request_id, new_run_id, workflow_id
+from tools.catalog import Catalog
+from tools.issue_refund.models import IssueRefundArguments, IssueRefundFacts
+from tools.protocol import WriteTool
+
+CATALOG = Catalog.load()
+POLICY = load_checked(DEFAULT_POLICY, CATALOG)
+MASTER = MasterKey(bytes(range(32)))
+NOTE = "The parcel never arrived, says Ada Example"
+TOOL = "issue_refund"
+
+
+@asynccontextmanager
+async def open_ledger(database: str, *, connections: int = 10) -> AsyncGenerator[Ledger]:
+    """A ledger with a pool and a key cache of its own, as another process would have."""
+    pool = await connect(database, maximum=connections)
+    try:
+        yield Ledger.over(pool, MASTER)
+    finally:
+        await pool.close()
+
+
+def new_binding(**changes: str) -> Binding:
+    mark = secrets.token_hex(6)
+    binding = Binding(
+        tenant=f"t{mark}", run_id=new_run_id(), agent_id="support-bot", actor_id="user_17", customer_id=f"cus_{mark}"
+    )
+    return binding.model_copy(update=changes)
+
+
+def facts(*, payment_id: str, available: int = 10_000, fraud_flag: bool = False, disputed: bool = False) -> Any:
+    """Facts of a delivered order whose one payment has `available` left."""
+    return IssueRefundFacts.model_validate_json(
+        json.dumps(
+            {
+                "order": {
+                    "order_id": "ord_8f2b91a04c7d",
+                    "status": "delivered",
+                    "placed_at": "2026-01-02T03:04:05Z",
+                    "age_minutes": 24_120,
+                    "disputed": disputed,
+                    "version": 3,
+                    "currency": "USD",
+                },
+                "customer": {"fraud_flag": fraud_flag},
+                "payment": {
+                    "payment_id": payment_id,
+                    "method": "card",
+                    "last4": "4242",
+                    "captured_cents": available,
+                    "refunded_cents": 0,
+                    "disputed": disputed,
+                },
+                "paid_cents": available,
+                "refundable_cents": available,
+                "facts_at": "2026-11-29T08:00:00Z",
+            }
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Refund:
+    """One refund to be admitted."""
+
+    amount: int
+    payment_id: str = field(default_factory=lambda: f"pay_{secrets.token_hex(6)}")
+    binding: Binding = field(default_factory=new_binding)
+    available: int = 10_000
+    key: str = field(default_factory=lambda: secrets.token_hex(16))
+    request_id: str = field(default_factory=new_request_id)
+
+    @property
+    def proposed(self) -> Proposed:
+        entry = CATALOG.get(TOOL)
+        assert entry is not None
+        assert isinstance(entry.tool, WriteTool)
+        arguments: dict[str, JsonValue] = {
+            "order_id": "ord_8f2b91a04c7d",
+            "amount_cents": self.amount,
+            "currency": "USD",
+            "reason_code": "damaged",
+            "note": NOTE,
+            "idempotency_key": self.key,
+        }
+        call = Call(
+            request_id=self.request_id,
+            binding=self.binding,
+            tool=TOOL,
+            tool_version=entry.manifest.version,
+            arguments=arguments,
+            arguments_digest=digest(arguments),
+            key_hash=key_hash(self.key),
+            workflow_id=workflow_id(self.binding.tenant, TOOL, key_hash(self.key)),
+        )
+        known = facts(payment_id=self.payment_id, available=self.available)
+        return Proposed(call, entry, entry.tool, IssueRefundArguments.model_validate(arguments), known)
+
+    async def admit(self, ledger: Ledger, *, since: datetime | None = None) -> CallRecord:
+        """Admit it on facts that were read at `since` (now unless given)."""
+        proposed = self.proposed
+        windows = deciding.windows_for(POLICY.tool(TOOL), self.binding, "ord_8f2b91a04c7d")
+
+        def decide(reads: Reads) -> Admitted:
+            return deciding.admit(POLICY, proposed, windows, reads, inline=True)
+
+        resource = f"payment:{self.payment_id}"
+        return await ledger.admissions.admit(proposed.call, windows, resource, since or datetime.now(UTC), decide)
+
+
+async def parked(ledger: Ledger, **changes: Any) -> Approval:
+    """A refund of 250.00 that waits for a person."""
+    record = await Refund(25_000, available=50_000, **changes).admit(ledger)
+    assert record.approval_id is not None
+    approval = await ledger.approvals.get(record.tenant, record.approval_id)
+    assert approval is not None
+    return approval
+
+
+def decision(approval: Approval, verdict: Literal["approve", "deny"] = "approve", **changes: Any) -> HumanDecision:
+    made = HumanDecision(
+        decision_id=new_decision_id(),
+        approval_id=approval.approval_id,
+        request_id=approval.request_id,
+        tenant=approval.tenant,
+        action_digest=approval.action_digest,
+        policy_version=approval.policy_version,
+        approver="ana",
+        verdict=verdict,
+        reason="",
+        decided_at=datetime.now(UTC),
+    )
+    return made.model_copy(update=changes)
+
+
+async def decide(ledger: Ledger, approval: Approval, **changes: Any) -> tuple[Verdict, CallRecord | None]:
+    made = decision(approval, **changes)
+    return await ledger.approvals.decide(made, f"signed:{made.decision_id}")
+
+
+def exchange(reached: Boundary = "response_received") -> Exchange:
+    return Exchange(
+        system="payments",
+        method="POST",
+        path_template="/v1/refunds",
+        reached=reached,
+        upstream_status=200,
+        elapsed_ms=9,
+    )
+
+
+async def advance(ledger: Ledger, record: CallRecord, step: Step) -> CallRecord:
+    return (await ledger.calls.advance(record.request_id, lambda _, __: step))[0]
+
+
+async def _main(url: str, payment_id: str, tenant: str, *amounts: str) -> None:
+    async with open_ledger(url) as ledger:
+        refunds = [Refund(int(each), payment_id, new_binding(tenant=tenant)) for each in amounts]
+        records = await asyncio.gather(*(each.admit(ledger) for each in refunds))
+    ended = [[int(each), record.code] for each, record in zip(amounts, records, strict=True)]
+    sys.stdout.write(json.dumps(ended))
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(*sys.argv[1:]))
