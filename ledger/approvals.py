@@ -12,6 +12,7 @@ from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.queries import load
 from ledger.records import CallRecord, Step
+from schemas.base import Model
 from schemas.canonical import canonical
 from schemas.codes import Code, Status
 from schemas.decisions import Approval, HumanDecision
@@ -78,6 +79,17 @@ def card_context(tenant: str, approval_id: str) -> bytes:
     return canonical([tenant, approval_id, "card"])
 
 
+class _DecisionBody(Model):
+    """The encrypted part of a decision: what the person wrote, and the signed form, which holds it too."""
+
+    reason: str
+    token: str
+
+
+def _decision_context(tenant: str, decision_id: str) -> bytes:
+    return canonical([tenant, decision_id, "decision"])
+
+
 class Approvals:
     """The approvals of the ledger."""
 
@@ -99,16 +111,31 @@ class Approvals:
             row = await connection.fetchrow(_SQL["lock_approval"], decision.approval_id)
             verdict = _judge(row, decision, now)
             if verdict is Verdict.RECORDED:
-                fields = (decision.approval_id, decision.request_id, decision.approver, decision.verdict)
-                inserted = await connection.fetchval(
-                    _SQL["insert_decision"], decision.decision_id, *fields, decision.reason, now, token
-                )
-                if inserted is None:
+                if not await self._insert_decision(connection, record, decision, token, now):
                     return Verdict.ALREADY_DECIDED, record
                 record = await self._calls.write(connection, record, _decided(decision, token), now)
             elif await connection.fetchval(_SQL["has_decision"], decision.decision_id):
                 verdict = Verdict.REPEATED
             return verdict, record
+
+    async def _insert_decision(
+        self, connection: Connection, record: CallRecord, decision: HumanDecision, token: str, now: datetime
+    ) -> bool:
+        """Whether it was this person's first on the approval."""
+        key = await self._keys.for_subject(connection, record.tenant, record.details.call.binding.customer_id)
+        body = _DecisionBody(reason=decision.reason, token=token).model_dump_json().encode()
+        inserted = await connection.fetchval(
+            _SQL["insert_decision"],
+            decision.decision_id,
+            decision.approval_id,
+            decision.request_id,
+            decision.approver,
+            decision.verdict,
+            now,
+            key.key_id,
+            key.seal(body, _decision_context(decision.tenant, decision.decision_id)),
+        )
+        return inserted is not None
 
     async def reject(self, request_id: str, approval_id: str, because: str) -> CallRecord:
         """Record that something claimed to be a decision and was not."""
@@ -128,35 +155,32 @@ class Approvals:
             events = (ApprovalExpired(approval_id=record.approval_id), _settled("expired", Code.APPROVAL_EXPIRED))
             return Step(events, "expired", Code.APPROVAL_EXPIRED, Explanation(), approval="expired", uses="released")
 
-        return await self._close(request_id, step)
+        return (await self._close(request_id, step))[0]
 
     async def withdraw(self, request_id: str, principal: str) -> tuple[CallRecord, bool]:
         """Withdraw a parked call; whether it was this that closed it."""
-        closed = False
 
         def step(record: CallRecord, now: datetime) -> Step | None:
-            nonlocal closed
             if record.status != "pending_approval":
                 return None
-            closed = True
             events = (CallCancelled(principal=principal), _settled("cancelled", Code.CANCELLED))
             return Step(events, "cancelled", Code.CANCELLED, Explanation(), approval="withdrawn", uses="released")
 
-        return await self._close(request_id, step), closed
+        return await self._close(request_id, step)
 
-    async def _close(self, request_id: str, step: StepFunction) -> CallRecord:
-        """Advance unless a decision was recorded first: then the call stays as the decision left it."""
+    async def _close(self, request_id: str, step: StepFunction) -> tuple[CallRecord, bool]:
+        """Advance unless a decision was recorded first: (the call as it then is, whether this closed it)."""
         async with self._pool.acquire() as connection, connection.transaction():
             record, now = await self._calls.lock(connection, request_id)
             change = step(record, now)
             if change is None or record.approval_id is None:
-                return record
+                return record, False
             row = await connection.fetchrow(_SQL["lock_approval"], record.approval_id)
             if row is None or row["status"] != "open":
-                return record
+                return record, False
             if change.approval == "expired" and now < row["expires_at"]:
-                return record
-            return await self._calls.write(connection, record, change, now)
+                return record, False
+            return await self._calls.write(connection, record, change, now), True
 
     async def get(self, tenant: str, approval_id: str) -> Approval | None:
         """The approval with its decisions; None when there is none of this tenant."""
@@ -170,7 +194,9 @@ class Approvals:
 
     async def granted_by(self, approval_id: str) -> list[str]:
         """The signed decisions of an approval, in order."""
-        return [row["token"] for row in await self._pool.fetch(_SQL["decisions_of"], approval_id)]
+        async with self._pool.acquire() as connection:
+            rows = await connection.fetch(_SQL["decisions_on"], [approval_id])
+            return [(await self._decision_body(connection, row)).token for row in rows]
 
     async def waiting(
         self, tenant: str, *, after: tuple[datetime, str] | None, tool: str | None, limit: int
@@ -212,8 +238,12 @@ class Approvals:
 
     async def undelivered(self, seconds: float) -> list[Undelivered]:
         """Decisions recorded at least so long ago whose call has not moved on."""
-        rows = await self._pool.fetch(_SQL["undelivered_decisions"], seconds)
-        return [Undelivered(row["approval_id"], row["token"], row["workflow_id"]) for row in rows]
+        async with self._pool.acquire() as connection:
+            rows = await connection.fetch(_SQL["undelivered_decisions"], seconds)
+            return [
+                Undelivered(row["approval_id"], (await self._decision_body(connection, row)).token, row["workflow_id"])
+                for row in rows
+            ]
 
     async def _page(
         self, query: str, tenant: str, after: tuple[datetime, str], tool: str | None, limit: int
@@ -225,17 +255,26 @@ class Approvals:
     async def _open_all(self, connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Approval]:
         approvals = [await self._open(connection, row) for row in rows]
         decided = [approval.approval_id for approval in approvals if approval.status != "open"]
-        found = await connection.fetch(_SQL["decisions_on"], decided) if decided else []
+        rows = await connection.fetch(_SQL["decisions_on"], decided) if decided else []
+        bodies = [(row, await self._decision_body(connection, row)) for row in rows]
         return [
             approval.model_copy(
                 update={
                     "decisions": tuple(
-                        _decision(approval, row) for row in found if row["approval_id"] == approval.approval_id
+                        _decision(approval, row, body.reason)
+                        for row, body in bodies
+                        if row["approval_id"] == approval.approval_id
                     )
                 }
             )
             for approval in approvals
         ]
+
+    async def _decision_body(self, connection: Connection, row: asyncpg.Record) -> _DecisionBody:
+        key = await self._keys.by_id(connection, row["key_id"])
+        return _DecisionBody.model_validate_json(
+            key.open(row["body"], _decision_context(row["tenant"], row["decision_id"]))
+        )
 
     async def _open(self, connection: Connection, row: asyncpg.Record) -> Approval:
         key = await self._keys.by_id(connection, row["key_id"])
@@ -243,7 +282,7 @@ class Approvals:
         return card.model_copy(update={"status": row["status"], "closed_at": row["closed_at"]})
 
 
-def _decision(approval: Approval, row: asyncpg.Record) -> HumanDecision:
+def _decision(approval: Approval, row: asyncpg.Record, reason: str) -> HumanDecision:
     """A recorded decision; it was accepted, so it bound this approval's action."""
     return HumanDecision(
         decision_id=row["decision_id"],
@@ -254,7 +293,7 @@ def _decision(approval: Approval, row: asyncpg.Record) -> HumanDecision:
         policy_version=approval.policy_version,
         approver=row["approver"],
         verdict=row["verdict"],
-        reason=row["reason"],
+        reason=reason,
         decided_at=row["decided_at"],
     )
 

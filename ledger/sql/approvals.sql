@@ -1,6 +1,6 @@
 -- name: insert_decision
 -- One decision a person and approval; the first wins.
-INSERT INTO decisions (decision_id, approval_id, request_id, approver, verdict, reason, decided_at, token)
+INSERT INTO decisions (decision_id, approval_id, request_id, approver, verdict, decided_at, key_id, body)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT DO NOTHING RETURNING decision_id
 
@@ -10,17 +10,14 @@ SELECT * FROM approvals WHERE approval_id = $1 FOR UPDATE
 
 -- name: undelivered_decisions
 -- Decisions whose call has not moved on since: to be delivered again.
-SELECT d.approval_id, d.token, c.workflow_id FROM decisions d JOIN calls c USING (request_id)
-WHERE c.status = 'in_progress' AND c.intended_at IS NULL AND d.verdict = 'approve' AND d.decided_at < now() - make_interval(secs => $1)
+SELECT d.*, c.tenant, c.workflow_id FROM decisions d JOIN calls c USING (request_id)
+WHERE c.status = 'in_progress' AND c.intended_at IS NULL AND d.verdict = 'approve'
+  AND d.decided_at < now() - make_interval(secs => $1)
 ORDER BY d.decided_at LIMIT 500
 
 -- name: read_approval
 -- One approval of a tenant.
 SELECT * FROM approvals WHERE approval_id = $1 AND tenant = $2
-
--- name: decisions_of
--- Who decided what, in order.
-SELECT token FROM decisions WHERE approval_id = $1 ORDER BY decided_at
 
 -- name: open_approvals
 -- What waits, oldest deadline first, after a cursor.
@@ -52,8 +49,8 @@ INSERT INTO views (approval_id, viewer) VALUES ($1, $2) ON CONFLICT DO NOTHING R
 
 -- name: decisions_on
 -- What people decided on these approvals, in order.
-SELECT decision_id, approval_id, approver, verdict, reason, decided_at FROM decisions
-WHERE approval_id = ANY($1::text[]) ORDER BY decided_at, decision_id
+SELECT d.*, a.tenant FROM decisions d JOIN approvals a USING (approval_id)
+WHERE d.approval_id = ANY($1::text[]) ORDER BY d.decided_at, d.decision_id
 
 -- name: approval_of_request
 -- The newest approval of a tenant's call.

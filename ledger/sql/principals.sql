@@ -4,7 +4,7 @@ SELECT t.token_id, t.kind, t.tenant, t.principal, r.run_id, r.agent_id, r.actor_
        u.username, u.roles
 FROM tokens t
 LEFT JOIN runs r ON r.run_id = t.run_id
-LEFT JOIN users u ON u.username = t.principal AND t.kind IN ('approver', 'operator')
+LEFT JOIN users u ON u.username = t.principal AND u.tenant = t.tenant AND t.kind IN ('approver', 'operator')
 WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())
   AND (t.kind <> 'run' OR (r.revoked_at IS NULL AND r.expires_at > now()))
   AND u.disabled_at IS NULL

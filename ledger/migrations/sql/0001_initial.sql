@@ -129,16 +129,16 @@ CREATE INDEX approvals_open ON approvals (tenant, expires_at, approval_id) WHERE
 CREATE INDEX approvals_closed ON approvals (tenant, closed_at DESC, approval_id) WHERE status <> 'open';
 CREATE INDEX approvals_by_request ON approvals (request_id);
 
--- People's decisions, committed before they are delivered to the workflow.
+-- People's decisions, committed before they are delivered to the workflow. `body` holds the reason and the signed form.
 CREATE TABLE decisions (
     decision_id text PRIMARY KEY,
     approval_id text NOT NULL REFERENCES approvals,
     request_id text NOT NULL,
     approver text NOT NULL,
     verdict text NOT NULL CHECK (verdict IN ('approve', 'deny')),
-    reason text NOT NULL,
     decided_at timestamptz NOT NULL,
-    token text NOT NULL
+    key_id text NOT NULL,
+    body bytea NOT NULL
 );
 CREATE UNIQUE INDEX decisions_one_each ON decisions (approval_id, approver);
 
