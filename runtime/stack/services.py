@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from ledger.migrate import is_current
 from runtime.stack.child import Command, run_to_end
 from runtime.stack.connection import Pids, SandboxUrls, StackInfo
 from runtime.stack.credentials import Credentials
@@ -125,7 +126,7 @@ class Stack:
     async def _fill_database(self) -> None:
         await self.postgres.ensure_database()
         log = self.folder.logs / "migrate.log"
-        if await run_to_end(self._program("migrate"), log) != 0:
+        if not await is_current(self.postgres.url()) and await run_to_end(self._program("migrate"), log) != 0:
             raise StackError(f"the database could not be brought to the current schema, see {log}")
         await self.seed(self.postgres.url(), self.credentials.model_dump())
 
