@@ -1,6 +1,7 @@
 """What every order system adapter must do, played against a real order system."""
 
 import asyncio
+import json
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
@@ -191,6 +192,36 @@ async def test_only_what_is_documented_as_not_done_failed(
     outcome = await system.change(change_of({"order_id": "ord_000000000000"}, "cancel"))
     words = f"failed {outcome.code}" if isinstance(outcome, Failed) else f"unknown {outcome.exchange.problem}"
     assert words == told
+
+
+LIES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "not cancelled": ("cancel", {"status": "open"}, "mismatched_state"),
+    "still cancelled": ("reinstate", {"status": "cancelled"}, "mismatched_state"),
+    "the old address": ("change_shipping_address", {"status": "open"}, "mismatched_state"),
+    "another order": ("cancel", {"status": "cancelled", "order_id": "ord_000000000002"}, "mismatched_state"),
+    "no operation": ("cancel", {"status": "cancelled", "operations": []}, "mismatched_operation"),
+}
+
+
+@pytest.mark.parametrize("case", LIES)
+async def test_a_200_alone_is_not_believed(serve: Serve, sandbox: Box, client: httpx.AsyncClient, case: str) -> None:
+    kind, lie, problem = LIES[case]
+    word = "shipping_address" if kind == "change_shipping_address" else kind
+    put = await sandbox.order(order_id=f"ord_{secrets.token_hex(6)}")
+    change = change_of(put, kind)
+    operations = [{"operation_id": change.operation_id, "kind": word, "at": "2026-01-01T00:00:00Z"}]
+    body = json.dumps({**put, "version": 2, "operations": operations, **lie})
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"}}")
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode())
+        await writer.drain()
+
+    base = await serve(answer)
+    system = order_system("store", sandbox.endpoint(base), client, type(sandbox.egress)([base]))
+    outcome = await system.change(change)
+    assert isinstance(outcome, Unknown)
+    assert outcome.exchange.problem == problem
 
 
 def test_no_server_error_and_no_redirect_is_listed_as_a_failure() -> None:

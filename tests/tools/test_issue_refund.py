@@ -150,6 +150,28 @@ async def test_payments_are_read_at_the_same_time(world: Outside, monkeypatch: p
         await facts_of(world)
 
 
+async def test_a_failed_read_ends_the_others(world: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.order(payments=["ch_1", "ch_2"])
+    waiting, ended = asyncio.Event(), asyncio.Event()
+
+    async def read(payment_id: str) -> Payment:
+        if payment_id == "ch_2":
+            await waiting.wait()
+            raise SystemUnavailable("payments", "timeout")
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    monkeypatch.setattr(world.payments, "payment", read)
+    with pytest.raises(SystemUnavailable):
+        await facts_of(world)
+    async with asyncio.timeout(5):
+        await ended.wait()
+
+
 payments_left = st.lists(st.tuples(st.integers(0, 60_000), st.integers(0, 60_000)), min_size=1, max_size=4)
 
 
