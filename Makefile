@@ -7,13 +7,13 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.synced
-CODE := schemas policy tools gateways ledger activities workflows api runtime sandbox tests $(wildcard client worker.py)
+CODE := schemas policy tools gateways ledger activities workflows api runtime sandbox tests docs $(wildcard client worker.py)
 
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_HTTP_TIMEOUT ?= 180
 
-.PHONY: help env browser demo up test lint types imports check format clean
+.PHONY: help env browser demo up test lint types imports check format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ imports: env ## import directions between the packages
 format: env ## format, and fix what ruff can fix
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true
 	@$(BIN)/ruff format $(CODE)
+
+docs: env ## write the generated parts of docs/reference again
+	@$(BIN)/python docs/generate.py
 
 clean: ## remove the environment, caches and build output (never the data of a stack)
 	@rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache artifacts

@@ -23,13 +23,18 @@ class Settings(BaseSettings):
     master_key_file: Path
     """32 random bytes in base64; everything secret is derived from it or wrapped by it."""
     task_queue: str = "counterseal"
+    """Temporal's task queue of the workflows; effects run on `{task_queue}-payments`, `-orders` and `-messages`."""
     tenant: str = "default"
+    """Whose people and tokens `users add` and `tokens issue` make where `--tenant` is not given."""
 
     api_host: str = "127.0.0.1"
+    """The address that the API listens on."""
     api_port: Annotated[int, Field(ge=1, le=65535)] = 8080
+    """The port that the API listens on."""
     public_url: str = "http://127.0.0.1:8080"
     """Where people reach the web form."""
     temporal_ui_url: str | None = None
+    """Where people reach Temporal's UI; the approval page links to a call's workflow there."""
     eager_start: bool = False
     """The API process also works off workflows, so that free calls start and run in it without another hop. It then
     holds the credentials of the remote systems."""
@@ -40,12 +45,19 @@ class Settings(BaseSettings):
     """A folder with a team's own tools."""
 
     payment_gateway: str = "sandbox"
+    """`sandbox` or `stripe`."""
     sandbox_gateway_url: str | None = None
+    """Base URL of the sandbox's gateway; needed where the gateway is `sandbox`."""
     sandbox_gateway_key: SecretStr | None = None
+    """The key that the sandbox's gateway expects."""
     stripe_api_base: str = "https://api.stripe.com"
+    """Base URL of the Stripe API."""
     stripe_api_key: SecretStr | None = None
+    """A Stripe key that may read payments and create refunds; needed where the gateway is `stripe`."""
     store_url: str | None = None
+    """Base URL of the order system."""
     store_key: SecretStr | None = None
+    """The bearer key that the order system expects."""
     exchange_seconds: Annotated[float, Field(gt=0, le=50)] = 10.0
     """Total deadline of one exchange with a remote system."""
 
@@ -54,6 +66,7 @@ class Settings(BaseSettings):
     ready_file: Path | None = None
     """Touched by a worker once it polls."""
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
+    """`DEBUG`, `INFO`, `WARNING` or `ERROR`."""
 
 
 def load() -> Settings:

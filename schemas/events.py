@@ -23,11 +23,15 @@ class EventBody(Model):
 
 
 class CallProposed(EventBody):
+    """A run asked for the call; its first event."""
+
     type: Literal["call.proposed"] = "call.proposed"
     call: Call
 
 
 class CallDecided(EventBody):
+    """The policy decided it, on these facts and sums."""
+
     type: Literal["call.decided"] = "call.decided"
     decision: PolicyDecision
     facts: dict[str, JsonValue]
@@ -35,6 +39,8 @@ class CallDecided(EventBody):
 
 
 class ApprovalRequested(EventBody):
+    """The call was parked: a person of the group `approvers` is asked."""
+
     type: Literal["approval.requested"] = "approval.requested"
     approval_id: str
     action_digest: str
@@ -44,12 +50,16 @@ class ApprovalRequested(EventBody):
 
 
 class ApprovalViewed(EventBody):
+    """A person opened the approval while it waited; once per person."""
+
     type: Literal["approval.viewed"] = "approval.viewed"
     approval_id: str
     viewer: str
 
 
 class ApprovalGranted(EventBody):
+    """A person approved it; the first decision counts."""
+
     type: Literal["approval.granted"] = "approval.granted"
     approval_id: str
     decision_id: str
@@ -61,6 +71,8 @@ class ApprovalGranted(EventBody):
 
 
 class ApprovalDenied(EventBody):
+    """A person denied it; the first decision counts."""
+
     type: Literal["approval.denied"] = "approval.denied"
     approval_id: str
     decision_id: str
@@ -71,11 +83,15 @@ class ApprovalDenied(EventBody):
 
 
 class ApprovalExpired(EventBody):
+    """Nobody decided before the deadline."""
+
     type: Literal["approval.expired"] = "approval.expired"
     approval_id: str
 
 
 class ApprovalVoided(EventBody):
+    """It was approved, but what that rested on no longer held before the effect was sent."""
+
     type: Literal["approval.voided"] = "approval.voided"
     approval_id: str
     because: str
@@ -83,6 +99,8 @@ class ApprovalVoided(EventBody):
 
 
 class DecisionRejected(EventBody):
+    """Something was delivered as a decision and did not count."""
+
     type: Literal["decision.rejected"] = "decision.rejected"
     approval_id: str
     because: str
@@ -98,6 +116,8 @@ class EffectIntended(EventBody):
 
 
 class EffectConfirmed(EventBody):
+    """The remote system confirmed the effect, with our amount, currency and operation id."""
+
     type: Literal["effect.confirmed"] = "effect.confirmed"
     operation_id: str
     remote_id: str
@@ -106,6 +126,8 @@ class EffectConfirmed(EventBody):
 
 
 class EffectFailed(EventBody):
+    """The effect did not happen: the remote documents that for its answer, or nothing was sent."""
+
     type: Literal["effect.failed"] = "effect.failed"
     operation_id: str
     code: Code
@@ -113,6 +135,8 @@ class EffectFailed(EventBody):
 
 
 class EffectUnknown(EventBody):
+    """The answer was lost or cannot be believed: the effect may have happened."""
+
     type: Literal["effect.unknown"] = "effect.unknown"
     operation_id: str
     exchange: Exchange | None
@@ -120,6 +144,8 @@ class EffectUnknown(EventBody):
 
 
 class EffectInspected(EventBody):
+    """The effect was looked up at the remote system by its operation id."""
+
     type: Literal["effect.inspected"] = "effect.inspected"
     operation_id: str
     found: Literal["confirmed", "failed", "absent", "unknown"]
@@ -127,11 +153,15 @@ class EffectInspected(EventBody):
 
 
 class CallCancelled(EventBody):
+    """The requester withdrew the parked call."""
+
     type: Literal["call.cancelled"] = "call.cancelled"
     principal: str
 
 
 class CallSettled(EventBody):
+    """The call ended; nothing more happens of itself."""
+
     type: Literal["call.settled"] = "call.settled"
     status: Status
     code: Code
@@ -140,6 +170,8 @@ class CallSettled(EventBody):
 
 
 class LimitHit(EventBody):
+    """A limit of the policy refused the call."""
+
     type: Literal["limit.hit"] = "limit.hit"
     limit: str
     subject: str
