@@ -11,6 +11,7 @@ from temporalio.envconfig import ClientConfig
 
 from activities.services import Services
 from gateways.egress import Egress
+from gateways.http import new_client
 from gateways.protocols import Systems
 from gateways.registry import Endpoint, order_system, payment_gateway
 from ledger.database import connect
@@ -67,13 +68,7 @@ async def activity_services(
 ) -> AsyncGenerator[Services]:
     """What activities work with, the outside systems' clients and credentials included."""
     settings = core.settings
-    # One pool of connections, no environment proxies, no .netrc, no retries of its own.
-    async with httpx.AsyncClient(
-        trust_env=False,
-        follow_redirects=False,
-        timeout=settings.exchange_seconds,
-        limits=httpx.Limits(max_connections=50, max_keepalive_connections=20, keepalive_expiry=4),
-    ) as client:
+    async with new_client() as client:
         yield Services(
             ledger=core.ledger,
             catalog=core.catalog,
