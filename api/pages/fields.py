@@ -49,7 +49,7 @@ _SECRET = frozenset({"idempotency_key"})
 class Field:
     """One value. `exact` is `name: value` as it is stored, given where the readable form differs from it."""
 
-    label: str
+    label: Markup
     value: Markup
     exact: str | None = None
     alarming: bool = False
@@ -107,8 +107,8 @@ def _field(name: str, value: JsonValue, currency: str | None, *, exact: bool = F
     return Field(_label(name), readable, stored, alarming=name in _ALARMING and value is True)
 
 
-def _label(name: str) -> str:
-    return _LABELS.get(name) or words(name.removesuffix("_cents")).capitalize()
+def _label(name: str) -> Markup:
+    return visible(_LABELS.get(name) or words(name.removesuffix("_cents")).capitalize())
 
 
 def _readable(name: str, value: JsonValue, currency: str | None) -> Markup:

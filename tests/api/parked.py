@@ -1,12 +1,14 @@
 """Calls parked in a real ledger, and the real application over it; only Temporal's client is a recorder."""
 
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
+from unittest.mock import patch
 
+from argon2 import PasswordHasher
 from fastapi import FastAPI
 from pydantic import JsonValue
 from temporalio.client import Client
@@ -15,8 +17,9 @@ from api.app import create_app
 from api.context import Context
 from api.deciding import Decider, decide
 from api.waiting import Waiters
+from ledger import principals
 from ledger.admission import Admitted
-from ledger.database import connect
+from ledger.database import Pool, connect
 from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from ledger.records import CallRecord, Step
@@ -24,7 +27,7 @@ from ledger.signing import DecisionSigner
 from schemas.calls import Binding, Call
 from schemas.canonical import digest
 from schemas.codes import Code
-from schemas.decisions import Approval, PolicyDecision
+from schemas.decisions import Approval, PolicyDecision, SignedDecision
 from schemas.effects import Effect, Exchange
 from schemas.events import (
     ApprovalRequested,
@@ -45,21 +48,28 @@ UI = "http://127.0.0.1:8233"
 
 
 class RecordingTemporal:
-    """Stands where Temporal's client does, and keeps the signals."""
+    """Stands where Temporal's client does: keeps the signals, and does what a worker would do on one."""
 
     def __init__(self) -> None:
-        self.signals: list[tuple[str, str, Any]] = []
+        self.signals: list[tuple[str, str, SignedDecision]] = []
+        self.on_signal: Callable[[], Awaitable[None]] | None = None
 
-    def get_workflow_handle(self, workflow_id: str) -> "RecordingTemporal":
-        handle = RecordingTemporal()
-        handle.signals = self.signals
-        handle.workflow_id = workflow_id
-        return handle
+    def get_workflow_handle(self, workflow_id: str) -> "_Handle":
+        return _Handle(self, workflow_id)
 
-    async def signal(self, name: str, argument: Any) -> None:
-        self.signals.append((self.workflow_id, name, argument))
+    def verdicts(self) -> list[str]:
+        return [signed.verdict for _, _, signed in self.signals]
 
-    workflow_id: str = ""
+
+@dataclass(frozen=True, slots=True)
+class _Handle:
+    temporal: RecordingTemporal
+    workflow_id: str
+
+    async def signal(self, name: str, argument: SignedDecision) -> None:
+        self.temporal.signals.append((self.workflow_id, name, argument))
+        if self.temporal.on_signal is not None:
+            await self.temporal.on_signal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ class Office:
 
     app: FastAPI
     ledger: Ledger
-    temporal: RecordingTemporal = field(default_factory=RecordingTemporal)
+    temporal: RecordingTemporal
 
     async def park(self, **changes: Any) -> Approval:
         """One parked refund of 312.40 USD; `changes` are fields of its approval."""
@@ -88,27 +98,34 @@ class Office:
 async def office(database: str, *, public_url: str = "http://counterseal.test") -> AsyncGenerator[Office]:
     """The application over a fresh ledger with three people: ana and ben (finance), and olga (operator)."""
     pool = await connect(database)
-    try:
-        master = MasterKey(bytes(32))
-        ledger = Ledger.over(pool, master)
-        for name, roles in (("ana", ["finance"]), ("ben", ["finance"]), ("olga", ["operator"])):
-            await ledger.principals.add_user(TENANT, name, f"{name.title()} Example", PASSWORD, roles)
-        temporal = RecordingTemporal()
-        app = create_app(lambda app: _nothing())
-        app.state.context = Context(
-            ledger=ledger,
-            catalog=Catalog.load(),
-            signer=DecisionSigner(master),
-            temporal=cast("Client", temporal),
-            waiters=Waiters(ledger.calls),
-            task_queue="counterseal",
-            eager_start=False,
-            public_url=public_url,
-            temporal_ui_url=UI,
-        )
-        yield Office(app, ledger, temporal)
-    finally:
-        await pool.close()
+    # The same hash, without the work that is meant to slow a guesser.
+    quick = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    with patch.object(principals, "_HASHER", quick):
+        try:
+            yield await _open(pool, public_url)
+        finally:
+            await pool.close()
+
+
+async def _open(pool: Pool, public_url: str) -> Office:
+    master = MasterKey(bytes(32))
+    ledger = Ledger.over(pool, master)
+    for name, roles in (("ana", ["finance"]), ("ben", ["finance"]), ("olga", ["operator"])):
+        await ledger.principals.add_user(TENANT, name, f"{name.title()} Example", PASSWORD, roles)
+    temporal = RecordingTemporal()
+    app = create_app(lambda app: _nothing())
+    app.state.context = Context(
+        ledger=ledger,
+        catalog=Catalog.load(),
+        signer=DecisionSigner(master),
+        temporal=cast("Client", temporal),
+        waiters=Waiters(ledger.calls),
+        task_queue="counterseal",
+        eager_start=False,
+        public_url=public_url,
+        temporal_ui_url=UI,
+    )
+    return Office(app, ledger, temporal)
 
 
 @asynccontextmanager

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import pytest
+import pytest_asyncio
 import uvicorn
-from playwright.async_api import Browser, Page, ViewportSize, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
 from tests.api.parked import Office, office
 
@@ -37,7 +38,11 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture
+# One browser for all tests of a file: they and it share the file's event loop.
+in_browser = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
@@ -55,25 +60,30 @@ class NewPage(Protocol):
     ) -> Page: ...
 
 
-@pytest.fixture
-async def new_page(browser: Browser) -> NewPage:
+@pytest_asyncio.fixture(loop_scope="module")
+async def new_page(browser: Browser) -> AsyncIterator[NewPage]:
+    contexts: list[BrowserContext] = []
+
     async def open_page(
         *, viewport: ViewportSize = DESKTOP, scheme: Literal["light", "dark"] = "light", scripts: bool = False
     ) -> Page:
         context = await browser.new_context(viewport=viewport, color_scheme=scheme, java_script_enabled=scripts)
+        contexts.append(context)
         context.set_default_timeout(20_000)
         return await context.new_page()
 
-    return open_page
+    yield open_page
+    for context in contexts:
+        await context.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def page(new_page: NewPage) -> Page:
     """A desktop page without JavaScript: the form must not need it."""
     return await new_page()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def served(database: str) -> AsyncIterator[tuple[Office, str]]:
     """The application on a loopback port: (office, base URL)."""
     with socket.socket() as listener:

@@ -8,7 +8,9 @@ from playwright.async_api import Page, ViewportSize, expect
 
 from ledger.ledger import Ledger
 from tests.api.parked import PASSWORD, Office, confirm, lose_answer
-from tests.browser.conftest import DESKTOP, PHONE, NewPage, shoot
+from tests.browser.conftest import DESKTOP, PHONE, NewPage, in_browser, shoot
+
+pytestmark = in_browser
 
 Served = tuple[Office, str]
 HOSTILE = (
