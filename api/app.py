@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
 
 from api import agent, approvals, codes, health, pages
+from api.failures import Failures
 from api.pages.security import SecurityHeaders
 from api.problems import Refused, on_refused, refuse
 from api.tracing import RequestSpans
@@ -34,7 +35,7 @@ def create_app(lifespan: Lifespan) -> FastAPI:
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
-    app.add_exception_handler(Exception, _on_failure)
+    app.add_middleware(Failures)
     app.add_middleware(RequestSpans)
     app.add_middleware(SecurityHeaders)
     return app
@@ -47,8 +48,3 @@ async def _on_invalid_request(request: Request, problem: Exception) -> Response:
         names = tuple(sorted({str(error["loc"][-1]) for error in problem.errors()}))
     said = Explanation(values={"problem": f"check {', '.join(names) or 'the parameters'}"}, invalid_fields=names)
     return await on_refused(request, refuse(Code.INVALID_INPUT, said))
-
-
-async def _on_failure(request: Request, problem: Exception) -> Response:
-    """Our own failure: the caller gets a code and an id, the log the type of the exception."""
-    return await on_refused(request, refuse(Code.INTERNAL_FAILURE))

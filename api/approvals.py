@@ -1,14 +1,12 @@
 """The approver's JSON API: the same inbox and the same decision as the web form, for other consoles."""
 
-import base64
-import binascii
-from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import JsonValue, StringConstraints
 
+from api import cursors
 from api.authentication import Approver
 from api.context import Services
 from api.deciding import Decider, Refused, decide
@@ -50,10 +48,13 @@ async def list_approvals(
     tool: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
     """What waits in the approver's tenant, oldest deadline first."""
-    after = _decode_cursor(cursor)
+    try:
+        after = cursors.decode(cursor)
+    except cursors.BadCursor:
+        raise refuse(Code.INVALID_INPUT, Explanation(values={"problem": "the cursor is not one of ours"})) from None
     found = await services.ledger.approvals.waiting(approver.tenant, after=after, tool=tool, limit=limit + 1)
     page = found[:limit]
-    next_cursor = _encode_cursor(page[-1]) if len(found) > limit else None
+    next_cursor = cursors.encode(page[-1].expires_at, page[-1].approval_id) if len(found) > limit else None
     return JSONResponse({"approvals": [approval_json(each) for each in page], "next_cursor": next_cursor})
 
 
@@ -92,17 +93,3 @@ def approval_json(approval: Approval) -> dict[str, JsonValue]:
 
 def _decider(principal: Principal) -> Decider:
     return Decider(principal.tenant, principal.name, principal.roles)
-
-
-def _encode_cursor(last: Approval) -> str:
-    return base64.urlsafe_b64encode(f"{last.expires_at.isoformat()} {last.approval_id}".encode()).decode()
-
-
-def _decode_cursor(cursor: str | None) -> tuple[datetime, str] | None:
-    if cursor is None:
-        return None
-    try:
-        at, _, approval_id = base64.urlsafe_b64decode(cursor.encode()).decode().partition(" ")
-        return datetime.fromisoformat(at), approval_id
-    except (ValueError, binascii.Error):
-        raise refuse(Code.INVALID_INPUT, Explanation(values={"problem": "the cursor is not one of ours"})) from None

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from schemas.base import Model
 from schemas.codes import Code, Status
+from schemas.ids import RequestId, RunId
 from schemas.replies import Verdict
 
 
@@ -23,9 +24,9 @@ class Binding(Model):
 class ToolCallInput(Model):
     """Input of the workflow `ToolCall`. Nothing in it is trusted: `admit` checks it against the run's binding."""
 
-    run_id: str
+    run_id: RunId
     tool: str
-    request_id: str
+    request_id: RequestId
     arguments: dict[str, JsonValue]
 
 

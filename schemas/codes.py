@@ -268,8 +268,8 @@ REGISTRY: dict[Code, CodeSpec] = {
         503,
         True,
         "Try again shortly",
-        "The service could not take the call just now and nothing was started. "
-        "Send the same call with the same idempotency_key after the delay.",
+        "The service could not take the call just now. "
+        "Send the same call with the same idempotency_key after the delay; it cannot happen twice.",
     ),
     Code.OUTCOME_UNKNOWN: CodeSpec(
         "outcome_unknown",

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from fastapi import Request, Response
 
+from api import cursors
 from api.context import Services
-from api.pages import cursors
 from api.pages.rendering import render
 from api.pages.routing import READS, page_router
 from api.pages.story import Tone, decision_of, symbol

@@ -8,8 +8,8 @@ from http import HTTPStatus
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
+from api import cursors
 from api.context import Services
-from api.pages import cursors
 from api.pages.rendering import render
 from api.pages.routing import READS, page_router
 from api.pages.views import row, tool_title

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
+from api.cursors import BadCursor
 from api.pages.rendering import render
 from api.sessions import NotSignedInError
 from ledger.data_keys import KeyDestroyed
@@ -61,7 +62,7 @@ class PageRoute(APIRoute):
                 return RedirectResponse(f"/signin?{urlencode({'next': needed.return_to})}", HTTPStatus.SEE_OTHER)
             except PageError as problem:
                 return problem_page(request, problem)
-            except RequestValidationError:
+            except (RequestValidationError, BadCursor):
                 return problem_page(request, _MALFORMED)
             except KeyDestroyed:
                 return problem_page(request, _ERASED)

@@ -2,9 +2,10 @@
 
 import base64
 from datetime import UTC, datetime
-from http import HTTPStatus
 
-from api.pages.routing import PageError
+
+class BadCursor(Exception):
+    """What was given is not a cursor of ours."""
 
 
 def encode(at: datetime, id_: str) -> str:
@@ -12,7 +13,7 @@ def encode(at: datetime, id_: str) -> str:
 
 
 def decode(cursor: str | None) -> tuple[datetime, str] | None:
-    """The place a cursor stands for; None without one. Raises PageError for anything that is not a cursor."""
+    """The place a cursor stands for; None without one. Raises BadCursor."""
     if not cursor:
         return None
     try:
@@ -20,7 +21,7 @@ def decode(cursor: str | None) -> tuple[datetime, str] | None:
         at, _, id_ = text.partition("|")
         place = datetime.fromisoformat(at).astimezone(UTC), id_
     except (ValueError, OverflowError):
-        place = None
-    if place is None or not place[1].isidentifier():
-        raise PageError(HTTPStatus.BAD_REQUEST, "That page does not exist", "Start again from the first page.")
+        raise BadCursor from None
+    if not id_.isidentifier():
+        raise BadCursor
     return place

@@ -1,0 +1,44 @@
+"""Our own failures: the caller gets a code and an id, the log the type of the exception."""
+
+import structlog
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.problems import on_refused, refuse
+from ledger.database import UNAVAILABLE
+from schemas.codes import Code
+from schemas.replies import Explanation
+
+_log = structlog.get_logger()
+_RETRY_SECONDS = 2
+
+
+class Failures:
+    """ASGI middleware. The database being away is a temporary failure; anything else is ours."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def watched_send(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched_send)
+        except Exception as problem:
+            if started:
+                raise
+            _log.exception("request_failed", route=getattr(scope.get("route"), "path", None))
+            if isinstance(problem, UNAVAILABLE):
+                refused = refuse(Code.TEMPORARY_FAILURE, Explanation(retry_after_seconds=_RETRY_SECONDS))
+            else:
+                refused = refuse(Code.INTERNAL_FAILURE)
+            response = await on_refused(Request(scope), refused)
+            await response(scope, receive, send)
