@@ -11,7 +11,7 @@ from activities.proposals import check_call, read_facts
 from activities.services import Services, benign, workflow_id
 from activities.tracing import describe_outcome, describe_tool, step
 from gateways.protocols import SystemUnavailable
-from ledger.admission import Admitted, AlreadyAdmitted, RunState
+from ledger.admission import Admitted, AlreadyAdmitted, RequestIdTaken, RunState
 from ledger.records import CallRecord
 from schemas.calls import Call, Progress, ToolCallInput
 from schemas.codes import Code
@@ -45,6 +45,8 @@ class Admission:
                 record = await self._new(run, call, entry, arguments)
             except AlreadyAdmitted as known:
                 return await self._known(known.request_id)
+            except RequestIdTaken:
+                raise benign("another call has this request id", "RequestIdTaken") from None
             if record.details.effect is not None:
                 record = await self._effects.send(record, record.details.effect)
             describe_outcome(span, record)

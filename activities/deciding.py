@@ -53,7 +53,8 @@ class Proposed:
             {
                 "tenant": self.call.binding.tenant,
                 "tool": self.call.tool,
-                "tool_version": self.call.tool_version,
+                # As it would run: a tool that was replaced since is not the one that was looked at.
+                "tool_version": self.entry.manifest.version,
                 "arguments": self.call.arguments,
                 "facts": self.tool.matters(self.facts),
             }
@@ -213,7 +214,8 @@ def _parked(proposed: Proposed, working: Admitted, now: datetime) -> Admitted:
         status="open",
         approvers=decision.approvers or "finance",
         requested_at=now,
-        expires_at=now + timedelta(seconds=decision.deadline_seconds or 86_400),
+        # Whole seconds: the deadline that the agent and the workflow are told is the very one that is judged by.
+        expires_at=now.replace(microsecond=0) + timedelta(seconds=decision.deadline_seconds or 86_400),
         untrusted=words,
         agent_id=call.binding.agent_id,
         actor_id=call.binding.actor_id,
@@ -277,14 +279,15 @@ def unreadable(policy: Policy, call: Call, problem: str) -> Admitted:
 
 
 def still_allowed(
-    policy: Policy, proposed: Proposed, details: CallDetails, approved_digest: str, reserved: int
+    policy: Policy, proposed: Proposed, details: CallDetails, approved_digest: str | None, reserved: int
 ) -> str | None:
-    """Why an approved call may no longer run, on the facts as they are now; None when it may.
+    """Why a decided call may no longer run, on the facts as they are now; None when it may.
 
-    Counters stay as they were when it was admitted: it has been counted since. What a person approved covers the rules
-    that held it then, not one that would hold it only now.
+    `approved_digest` is what a person approved, None for a call that needed nobody. Counters stay as they were when it
+    was admitted: it has been counted since. What a person approved covers the rules that held it then, not one that
+    would hold it only now.
     """
-    if proposed.action_digest() != approved_digest:
+    if approved_digest is not None and proposed.action_digest() != approved_digest:
         return "the facts have changed"
     policy_tool = policy.tool(proposed.call.tool)
     unlimited = {limit.name: Usage(0) for limit in (policy_tool.limits if policy_tool else ())}
@@ -305,11 +308,11 @@ def intended(policy: Policy, proposed: Proposed, now: datetime) -> Step:
     return Step([event], "in_progress", Code.IN_PROGRESS, Explanation(), effect=effect)
 
 
-def voided(approval_id: str, because: str, facts: dict[str, JsonValue]) -> Step:
-    """The step that refuses what a person approved, because it no longer holds."""
+def voided(approval_id: str | None, because: str, facts: dict[str, JsonValue]) -> Step:
+    """The step that refuses what a person, or for want of an `approval_id` the policy alone, had approved."""
     said = Explanation(values={"because": because})
-    events = (
-        ApprovalVoided(approval_id=approval_id, because=because, facts=facts),
-        CallSettled(status="refused", code=Code.APPROVAL_VOID, explanation=said),
-    )
-    return Step(events, "refused", Code.APPROVAL_VOID, said, approval="voided", uses="released")
+    settled = CallSettled(status="refused", code=Code.APPROVAL_VOID, explanation=said)
+    if approval_id is None:
+        return Step([settled], "refused", Code.APPROVAL_VOID, said, uses="released")
+    void = ApprovalVoided(approval_id=approval_id, because=because, facts=facts)
+    return Step([void, settled], "refused", Code.APPROVAL_VOID, said, approval="voided", uses="released")

@@ -115,13 +115,13 @@ class Effects:
             if current.settled or current.intended_at is not None:
                 return None
             if isinstance(proposed, Refusal):
-                return deciding.voided(current.approval_id or "", "the record can no longer be found", {})
-            if approved is not None and current.approval_id is not None:
-                because = deciding.still_allowed(
-                    services.policy, proposed, current.details, approved.action_digest, reads.reserved
-                )
-                if because is not None:
-                    return deciding.voided(current.approval_id, because, proposed.facts.model_dump(mode="json"))
+                return deciding.voided(current.approval_id, "the record can no longer be found", {})
+            approved_digest = approved.action_digest if approved else None
+            because = deciding.still_allowed(
+                services.policy, proposed, current.details, approved_digest, reads.reserved
+            )
+            if because is not None:
+                return deciding.voided(current.approval_id, because, proposed.facts.model_dump(mode="json"))
             return deciding.intended(services.policy, proposed, reads.now)
 
         claim = None if isinstance(proposed, Refusal) else proposed.claim

@@ -28,6 +28,8 @@ _ONCE = RetryPolicy(maximum_attempts=1)
 _LOCAL_LIMIT = timedelta(seconds=60)
 # Longer than the total deadline of an exchange with a remote system.
 _EFFECT_LIMIT = timedelta(seconds=60)
+# The deadline is judged by the database's clock: when that is behind, it is asked again, but not without a pause.
+_SHORTEST_HOLD = timedelta(seconds=1)
 # How long to wait before each look after an unknown outcome; the last one repeats.
 _LOOKS = [timedelta(seconds=s) for s in (0, 1, 2, 5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)]
 # Before an effect whose facts could not be read is tried again; nothing was sent.
@@ -118,7 +120,7 @@ class ToolCall:
         """Wait for a decision, a withdrawal or the deadline."""
         remaining = None
         if progress.expires_at is not None:
-            remaining = max(progress.expires_at - workflow.now(), timedelta(0))
+            remaining = max(progress.expires_at - workflow.now(), _SHORTEST_HOLD)
         self._resting = True
         try:
             await workflow.wait_condition(
