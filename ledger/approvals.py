@@ -49,6 +49,7 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Undelivered:
+    decision_id: str
     approval_id: str
     token: str
     workflow_id: str
@@ -241,7 +242,12 @@ class Approvals:
         async with self._pool.acquire() as connection:
             rows = await connection.fetch(_SQL["undelivered_decisions"], seconds)
             return [
-                Undelivered(row["approval_id"], (await self._decision_body(connection, row)).token, row["workflow_id"])
+                Undelivered(
+                    row["decision_id"],
+                    row["approval_id"],
+                    (await self._decision_body(connection, row)).token,
+                    row["workflow_id"],
+                )
                 for row in rows
             ]
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -26,7 +27,8 @@ class EncryptionCodec(PayloadCodec):
         return [self._encrypt(payload) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Raises cryptography's InvalidTag for a payload sealed with another key; passes plain ones through."""
+        """Plain payloads pass through, and so do those sealed with another key: the converter refuses them where they
+        are used. Raised here, one unreadable signal would stop its workflow for ever."""
         return [self._decrypt(payload) for payload in payloads]
 
     def _encrypt(self, payload: Payload) -> Payload:
@@ -37,9 +39,11 @@ class EncryptionCodec(PayloadCodec):
     def _decrypt(self, payload: Payload) -> Payload:
         if payload.metadata.get("encoding") != _ENCODING:
             return payload
-        plain = self._cipher.decrypt(
-            payload.data[:_NONCE], payload.data[_NONCE:], payload.metadata.get("encryption-key-id", b"")
-        )
+        nonce, sealed = payload.data[:_NONCE], payload.data[_NONCE:]
+        try:
+            plain = self._cipher.decrypt(nonce, sealed, payload.metadata.get("encryption-key-id", b""))
+        except (InvalidTag, ValueError):
+            return payload
         return Payload.FromString(plain)
 
 

@@ -1,10 +1,15 @@
 """What makes every open call end: decisions that were not delivered, and calls whose workflow is gone."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+    WorkflowUpdateStage,
+)
 from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -16,6 +21,7 @@ from workflows.tool_call import search_attributes
 
 _log = structlog.get_logger()
 _PAGE = 500
+_ACCEPTED_WITHIN = timedelta(seconds=5)
 _START = (datetime(1970, 1, 1, tzinfo=UTC), "")
 
 
@@ -81,11 +87,24 @@ class Healer:
         return True
 
     async def _deliver(self) -> None:
-        """Signal recorded decisions whose calls have not moved on; a second delivery of the same one is harmless."""
+        """Deliver recorded decisions whose calls have not moved on.
+
+        As updates, which Temporal knows by their id: repeated for as long as an effect's worker is away, they leave one
+        trace in the history, where signals would fill it.
+        """
         for waiting in await self._ledger.approvals.undelivered(self._settle_seconds):
             decision = SignedDecision(approval_id=waiting.approval_id, verdict="approve", token=waiting.token)
             try:
-                await self._temporal.get_workflow_handle(waiting.workflow_id).signal("decide", decision)
+                handle = self._temporal.get_workflow_handle(waiting.workflow_id)
+                await handle.start_update(  # pyright: ignore[reportUnknownMemberType]  # Temporal's overloads
+                    "decide",
+                    decision,
+                    id=waiting.decision_id,
+                    wait_for_stage=WorkflowUpdateStage.ACCEPTED,
+                    rpc_timeout=_ACCEPTED_WITHIN,
+                )
+            except WorkflowUpdateRPCTimeoutOrCancelledError:
+                _log.warning("decision_not_accepted", workflow_id=waiting.workflow_id)
             except RPCError as problem:
                 if problem.status is not RPCStatusCode.NOT_FOUND:
                     raise
