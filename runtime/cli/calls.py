@@ -11,7 +11,7 @@ from ledger.ledger import Ledger
 from ledger.records import CallRecord
 from runtime.cli.chains import break_in, event_rows
 from runtime.cli.connecting import DataOption, JsonOption, with_ledger
-from runtime.cli.output import console, instant, print_json, table
+from runtime.cli.output import console, exact, instant, print_json, table
 from schemas.codes import Status
 from schemas.events import CallDecided, Event
 
@@ -65,7 +65,7 @@ def events(request_id: RequestId, data: DataOption = None, as_json: JsonOption =
         return
     shown = table("n", "Time", "Type", "Hash")
     for row, _ in found:
-        shown.add_row(str(row.n), instant(row.at), row.type, row.hash.hex()[:_HASH_SHOWN])
+        shown.add_row(str(row.n), exact(row.at), row.type, row.hash.hex()[:_HASH_SHOWN])
     console().print(shown)
 
 
@@ -92,7 +92,7 @@ def _print_story(record: CallRecord, events: list[tuple[EventRow, Event]], broke
     shown = table("n", "Time", "What happened", "Event", "Hash")
     for told, (row, event) in zip(story(events), events, strict=True):
         sentence = Text(told.sentence + _detail(event))
-        shown.add_row(str(row.n), instant(row.at), sentence, row.type, row.hash.hex()[:_HASH_SHOWN])
+        shown.add_row(str(row.n), exact(row.at), sentence, row.type, row.hash.hex()[:_HASH_SHOWN])
     terminal.print(shown)
     terminal.print(Text(f"The chain of {len(events)} hashes holds."))
 

@@ -36,6 +36,11 @@ def instant(at: datetime | None) -> str:
     return "" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def exact(at: datetime) -> str:
+    """A time in UTC to the millisecond, for what follows quickly."""
+    return at.astimezone(UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")
+
+
 def _plain(value: object) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

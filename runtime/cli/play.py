@@ -65,8 +65,9 @@ def _service(data: Path | None, api: str | None, token: str | None) -> tuple[str
 
 async def _play(url: str, token: str, lines: Sequence[Line], concurrency: int, wait_seconds: int) -> list[Result]:
     columns = TextColumn("playing"), BarColumn(), MofNCompleteColumn(), TextColumn("calls"), TimeElapsedColumn()
+    terminal = Console(stderr=True)
     async with agent_client(url) as http:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
             task = progress.add_task("calls", total=sum(len(line.run.calls) for line in lines))
             return await play(
                 AgentApi(http, token),

@@ -45,7 +45,7 @@ class Step:
     ends: Outcome
     order: str | None = None
     arguments: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    allowed: Mapping[str, JsonValue] | None = None
+    allowed: Mapping[str, int | str] | None = None
     same_key_as: str | None = None
     same_call: bool = False
     dry_run: bool = False

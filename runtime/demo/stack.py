@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from typing import TypeVar
 
 from runtime.seed import seed
@@ -34,24 +33,23 @@ async def with_stack(
         return Stack(folder, ports, credentials, caller=dict(os.environ), seed=seed)
 
     started: asyncio.Future[StackInfo] = asyncio.get_running_loop().create_future()
-    stack = asyncio.create_task(run_stack(folder, compose, report=report, started=started.set_result, port=port))
+    stop = asyncio.Event()
+    stack = asyncio.create_task(
+        run_stack(folder, compose, report=report, started=started.set_result, port=port, stop=stop)
+    )
     try:
         await asyncio.wait([stack, started], return_when=asyncio.FIRST_COMPLETED)
         if not started.done():
-            return await stack
+            return None
         working = asyncio.ensure_future(work(started.result()))
-        try:
-            await asyncio.wait([stack, working], return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                return await stack
-            result = working.result()
-        finally:
+        await asyncio.wait([stack, working], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
             working.cancel()
             await asyncio.wait([working])
-        if stay(result):
-            await stack
-        return result
+            return None
+        if stay(working.result()):
+            await asyncio.wait([stack])
+        return working.result()
     finally:
-        stack.cancel()  # ends it cleanly when it still runs
-        with suppress(asyncio.CancelledError):
-            await stack
+        stop.set()
+        await stack  # raises what ended it, if that was no stop

@@ -30,7 +30,7 @@ def why(played: Played) -> str:
     if step.dry_run:
         return said.partition(" (")[0]
     if played.parked:
-        return played.because
+        return played.because.partition("; ")[0]
     if step.same_call:
         return f"the same call, nothing done twice; {said}"
     if step.looked_up and "effect.inspected" in played.events:

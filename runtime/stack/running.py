@@ -25,8 +25,9 @@ async def run_stack(
     started: Callable[[StackInfo], None],
     port: int | None = None,
     ready_file: Path | None = None,
+    stop: asyncio.Event | None = None,
 ) -> None:
-    """Run a stack on `folder` until SIGINT, SIGTERM or SIGHUP; a second signal kills what still runs.
+    """Run a stack on `folder` until `stop` is set, or SIGINT, SIGTERM or SIGHUP; one more signal kills what still runs.
 
     `compose` makes the stack, given its ports and sign-ins. `report` gets progress lines, `started` the stack's
     addresses and sign-ins, once, when everything answers. `port` is the one asked for the API. Raises StackError when
@@ -43,11 +44,15 @@ async def run_stack(
             report(f"stopped {name}, left running by an earlier stack")
         ports = choose(PREFERRED_PORTS, folder.ports, claims, asked={"api": port} if port else None)
         stack = compose(ports, load_or_create(folder.credentials))
-        await _supervise(stack, ready_file, report, started)
+        await _supervise(stack, ready_file, report, started, stop or asyncio.Event())
 
 
 async def _supervise(
-    stack: Stack, ready_file: Path | None, report: Callable[[str], None], started: Callable[[StackInfo], None]
+    stack: Stack,
+    ready_file: Path | None,
+    report: Callable[[str], None],
+    started: Callable[[StackInfo], None],
+    stop: asyncio.Event,
 ) -> None:
     announced = _announcements(stack.folder, ready_file)
     first = True
@@ -65,7 +70,7 @@ async def _supervise(
         stack.services(), logs=stack.folder.logs, run=stack.folder.run, report=report, changed=changed
     )
     try:
-        with _stop_signals(supervisor, report) as stop:
+        with _stop_signals(supervisor, report, stop):
             await supervisor.run(stop)
     finally:
         for path in announced:
@@ -78,9 +83,8 @@ def _announcements(folder: DataFolder, ready_file: Path | None) -> list[Path]:
 
 
 @contextmanager
-def _stop_signals(supervisor: Supervisor, report: Callable[[str], None]) -> Generator[asyncio.Event]:
-    """An event that the first stop signal sets; the next one makes the supervisor hurry."""
-    stop = asyncio.Event()
+def _stop_signals(supervisor: Supervisor, report: Callable[[str], None], stop: asyncio.Event) -> Generator[None]:
+    """The first stop signal sets `stop`; one that comes when it is set makes the supervisor hurry."""
 
     def on_signal() -> None:
         if stop.is_set():
@@ -94,7 +98,7 @@ def _stop_signals(supervisor: Supervisor, report: Callable[[str], None]) -> Gene
     for number in signals:
         loop.add_signal_handler(number, on_signal)
     try:
-        yield stop
+        yield
     finally:
         for number in signals:
             loop.remove_signal_handler(number)

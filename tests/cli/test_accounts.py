@@ -1,0 +1,106 @@
+"""`counterseal users` and `counterseal tokens`: what they say is what the service then believes."""
+
+import pytest
+
+from ledger.ledger import Ledger
+from tests.cli.conftest import Run
+
+PASSWORD = "a long example password"
+
+
+async def add(run: Run, name: str = "Ana", *options: str) -> None:
+    assert (await run("users", "add", name, *options, typed=PASSWORD + "\n")).status == 0
+
+
+async def test_an_added_person_can_sign_in_and_a_disabled_one_cannot(run: Run, ledger: Ledger) -> None:
+    await add(run, "Ana", "--name", "Ana Example", "--role", "finance", "--role", "operator", "--tenant", "acme")
+    signed_in = await ledger.principals.sign_in("ana", PASSWORD)
+    assert signed_in is not None
+    person = signed_in[1]
+    assert (person.tenant, person.display_name, person.roles) == ("acme", "Ana Example", {"finance", "operator"})
+
+    (listed,) = (await run("users", "list", "--json")).json["users"]
+    assert (listed["username"], listed["roles"], listed["disabled_at"]) == ("ana", ["finance", "operator"], None)
+
+    assert (await run("users", "disable", "ana")).status == 0
+    assert await ledger.principals.sign_in("ana", PASSWORD) is None
+    assert (await run("users", "list", "--json")).json["users"][0]["disabled_at"]
+    again = await run("users", "disable", "ana")
+    assert again.status == 1
+    assert "no enabled user ana" in again.complaint
+
+
+async def test_nobody_is_replaced_by_adding_them_again(run: Run, ledger: Ledger) -> None:
+    await add(run)
+    ran = await run("users", "add", "ANA", typed="another long password\n")
+    assert ran.status == 1
+    assert "already" in ran.complaint
+    assert await ledger.principals.sign_in("ana", PASSWORD) is not None
+
+
+@pytest.mark.parametrize(("typed", "status"), [("", 1), ("short\n", 1)])
+async def test_a_poor_password_adds_nobody(run: Run, ledger: Ledger, typed: str, status: int) -> None:
+    ran = await run("users", "add", "ana", typed=typed)
+    assert ran.status == status
+    assert "short" not in ran.complaint
+    assert await ledger.principals.users() == []
+
+
+async def test_an_issued_token_opens_until_it_is_revoked(run: Run, ledger: Ledger) -> None:
+    issued = (await run("tokens", "issue", "service", "support", "--tenant", "acme", "--json")).json
+    principal = await ledger.principals.authenticate(issued["token"])
+    assert principal is not None
+    assert (principal.kind, principal.tenant, principal.name) == ("service", "acme", "support")
+
+    listed = await run("tokens", "list", "--json")
+    assert [each["token_id"] for each in listed.json["tokens"]] == [issued["token_id"]]
+    assert issued["token"] not in listed.out
+
+    assert (await run("tokens", "revoke", issued["token_id"])).status == 0
+    assert await ledger.principals.authenticate(issued["token"]) is None
+    assert (await run("tokens", "revoke", issued["token_id"])).status == 1
+
+
+async def test_a_token_alone_is_printed_to_stdout_so_that_it_can_be_piped(run: Run, ledger: Ledger) -> None:
+    ran = await run("tokens", "issue", "service", "support", "--expires-in", "30m")
+    assert await ledger.principals.authenticate(ran.out.strip()) is not None
+    assert ran.out.strip() not in ran.err
+    expires_at = await ledger.pool.fetchval("SELECT expires_at - created_at < interval '31 minutes' FROM tokens")
+    assert expires_at is True
+
+
+@pytest.mark.parametrize("duration", ["3w", "0d", "d", "-1h", "1.5h"])
+async def test_a_duration_that_is_none_is_wrong_usage(run: Run, ledger: Ledger, duration: str) -> None:
+    assert (await run("tokens", "issue", "service", "support", "--expires-in", duration)).status == 2
+    assert await ledger.principals.tokens() == []
+
+
+async def test_an_approvers_token_needs_its_person(run: Run, ledger: Ledger) -> None:
+    refused = await run("tokens", "issue", "approver", "ana")
+    assert refused.status == 1
+    assert "add them first" in refused.complaint
+    await add(run)
+    ran = await run("tokens", "issue", "approver", "Ana", "--json")
+    principal = await ledger.principals.authenticate(ran.json["token"])
+    assert principal is not None
+    assert principal.roles == {"finance"}
+    assert (await run("tokens", "issue", "approver", "ana", "--tenant", "other")).status == 1
+
+
+async def test_an_empty_database_says_what_it_lacks(
+    run: Run, empty_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERSEAL_DATABASE_URL", empty_database)
+    ran = await run("users", "list")
+    assert ran.status == 1
+    assert "counterseal migrate" in ran.complaint
+
+
+async def test_an_unreachable_database_is_one_line_without_the_password(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERSEAL_DATABASE_URL", "postgresql://owner:hunter2@127.0.0.1:1/ledger")
+    ran = await run("tokens", "list")
+    assert ran.status == 1
+    assert "127.0.0.1:1/ledger" in ran.complaint
+    assert "hunter2" not in ran.complaint

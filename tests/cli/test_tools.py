@@ -1,0 +1,76 @@
+"""`counterseal tools`."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import tools
+from tests.cli.conftest import Run
+from tools.catalog import Catalog
+
+BUILT_IN = Path(tools.__file__).parent
+
+
+async def test_the_inventory_shows_every_tool_and_what_the_policy_does_with_it(run: Run) -> None:
+    rows = {row["name"]: row for row in (await run("tools", "inventory", "--json")).json["tools"]}
+    assert set(rows) == {entry.manifest.name for entry in Catalog.load().all()}
+    assert rows["issue_refund"] == {
+        "name": "issue_refund",
+        "version": "1.0.0",
+        "risk": "high",
+        "reversibility": "irreversible",
+        "capability_classes": ["money_movement", "write_side_effect", "credential_use"],
+        "queue": "payments",
+        "published": True,
+        "otherwise": "notify",
+    }
+    assert rows["reinstate_order"]["published"] is False
+    shown = (await run("tools", "inventory")).out
+    assert all(name in shown for name in rows)
+
+
+async def test_a_tool_that_the_policy_does_not_name_fails_closed(run: Run, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("name: narrow\ndefaults: {approvers: finance, deadline: 1h}\ntools: {}\n")
+    ran = await run("tools", "inventory", "--policy", policy, "--json")
+    rows = {row["name"]: row for row in ran.json["tools"]}
+    assert rows["issue_refund"]["otherwise"] == "hold"
+    assert rows["lookup_orders"]["otherwise"] == "refuse"
+
+
+async def test_check_is_content_with_what_is_built_in(run: Run) -> None:
+    ran = await run("tools", "check", "--json")
+    assert ran.status == 0
+    assert ran.json["ok"] is True
+    assert ran.json["problems"] == []
+    assert (await run("tools", "check")).out.startswith("OK")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+async def test_check_names_the_file_and_the_field_of_a_broken_manifest(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    monkeypatch.setattr(tools, "__path__", list(tools.__path__))  # loading appends the extra folder
+    folder = tmp_path / "extra" / "gift_card"
+    folder.mkdir(parents=True)
+    shutil.copy(BUILT_IN / "issue_refund" / "manifest.yaml", folder / "manifest.yaml")
+    with (folder / "manifest.yaml").open("a") as manifest:
+        manifest.write("colour: red\n")
+    ran = await run("tools", "check", "--tools", tmp_path / "extra", *(["--json"] if as_json else []))
+    assert ran.status == 1
+    (problem,) = ran.json["problems"] if as_json else ran.out.splitlines()
+    assert "gift_card/manifest.yaml: colour" in problem
+    refused = await run("tools", "inventory", "--tools", tmp_path / "extra")
+    assert refused.status == 1
+    assert "gift_card/manifest.yaml" in refused.complaint
+
+
+async def test_check_reads_the_policy_over_the_tools(run: Run, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "name: odd\ndefaults: {approvers: finance, deadline: 1h}\ntools: {no_such_tool: {otherwise: free}}\n"
+    )
+    ran = await run("tools", "check", "--policy", policy, "--json")
+    assert ran.status == 1
+    assert "no_such_tool" in ran.json["problems"][0]
