@@ -110,7 +110,6 @@ class Stack:
             folder=self.folder.temporal,
             port=self.ports["temporal"],
             ui_port=self.ports["temporal_ui"],
-            codec_endpoint=f"{self._url('api')}/codec",
         )
 
     @cached_property
