@@ -23,6 +23,8 @@ def accept(line: list[str]) -> None:
         return
     command: Any = typer.main.get_command(importlib.import_module(COMMANDS[name][0]).app)
     if getattr(command, "commands", None):
+        if not rest:  # a group is only mentioned
+            return
         command, rest = command.commands[rest[0]], rest[1:]
     command.make_context(name, [part for part in rest if part != "--help"])
 
@@ -109,3 +111,16 @@ def test_every_decision_is_listed() -> None:
         text = record.read_text(encoding="utf-8")
         for heading in ("## Context", "## Decision", "## Consequences", "## Alternatives"):
             assert f"\n{heading}\n" in text, f"{record.name}: {heading}"
+
+
+def test_log_events_are_explained() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    sources = [path for folder in ("api", "activities", "runtime") for path in (ROOT / folder).rglob("*.py")]
+    logged = {
+        name
+        for path in sources
+        for name in re.findall(
+            r"_log\.(?:warning|error|info|exception)\(\s*\"(\w+)\"", path.read_text(encoding="utf-8")
+        )
+    }
+    assert {name for name in logged if f"`{name}`" not in page} == set()
