@@ -19,10 +19,10 @@ def worker(
     """Work off the task queues. Settings come from the environment."""
     from runtime.worker_process import QUEUES, run_worker
 
-    asked = [known for known in QUEUES if queue is None or known in queue]
     unknown = set(queue or ()) - set(QUEUES)
     if unknown:
         raise typer.BadParameter(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(QUEUES)}")
+    asked = tuple(filter(frozenset(queue or QUEUES).__contains__, QUEUES))
     try:
         run_worker(load(), asked)
     except SettingsError as problem:
