@@ -4,7 +4,6 @@ import asyncio
 import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Literal
 
 import structlog
 import uvloop
@@ -15,8 +14,8 @@ from runtime.logs import start_logging
 from runtime.settings import Settings
 from runtime.telemetry import start_tracing
 from runtime.workers import EFFECT_QUEUES, effect_worker, workflow_worker
+from schemas.tools import WorkerQueue
 
-WorkerQueue = Literal["workflows", "payments", "orders", "messages"]
 QUEUES: tuple[WorkerQueue, ...] = ("workflows", *EFFECT_QUEUES)
 _log = structlog.get_logger()
 

@@ -23,6 +23,8 @@ CapabilityClass = Literal[
 ]
 # Which worker holds the credential that the tool's effect needs; "none" runs beside the workflow.
 Queue = Literal["payments", "orders", "messages"]
+# What a worker can serve: the workflows themselves, and the queues of effects.
+WorkerQueue = Literal["workflows", "payments", "orders", "messages"]
 
 
 class Manifest(Model):
