@@ -4,7 +4,6 @@ import asyncio
 import logging
 import re
 import ssl
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +17,8 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import JsonValue
 
+from gateways import accounts, trail
+from gateways.accounts import Course
 from gateways.egress import Egress, base_url, origin
 from schemas import strict_json
 from schemas.effects import Boundary, Exchange
@@ -96,26 +97,6 @@ def _trusted_authorities() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-class _Progress:
-    """Follows an exchange through httpcore's trace events.
-
-    https://www.encode.io/httpcore/extensions/#trace
-    """
-
-    _REACHED: Mapping[str, Boundary] = {
-        "connection.connect_tcp.complete": "connected",
-        # Before the first write: from here on it cannot be said that nothing left.
-        "http11.send_request_headers.started": "bytes_sent",
-        "http11.receive_response_headers.complete": "response_received",
-    }
-
-    def __init__(self) -> None:
-        self.reached: Boundary = "nothing_sent"
-
-    async def __call__(self, event: str, info: Mapping[str, object]) -> None:
-        self.reached = self._REACHED.get(event, self.reached)
-
-
 @dataclass(frozen=True, slots=True)
 class _Received:
     status: int
@@ -135,10 +116,13 @@ class Remote:
         system: str,
         base: str,
         authorization: str,
+        credential_id: str = "",
         deadline_seconds: float = 10.0,
         propagate_trace: bool = False,
     ) -> None:
-        """`system` is our word for it, e.g. `payments`. `propagate_trace`: only for systems of our own.
+        """`system` is our word for it, e.g. `payments`. `credential_id` names the credential's record.
+
+        `propagate_trace`: only for systems of our own.
 
         Raises ValueError when `base` is not usable as a base URL.
         """
@@ -147,6 +131,7 @@ class Remote:
         self._egress = egress
         self._base = base_url(base)
         self._authorization = authorization
+        self._credential_id = credential_id
         self._deadline_seconds = deadline_seconds
         self._propagate_trace = propagate_trace
 
@@ -166,8 +151,8 @@ class Remote:
         `template` is the path with `{names}` for what `path` gives; every value of `path` must be a plain identifier
         (else ValueError). The deadline spans everything from connecting to the last byte of the body.
         """
-        progress = _Progress()
-        request = self._request(method, _fill(template, path or {}), query, form, json, idempotency_key, progress)
+        course = Course()
+        request = self._request(method, _fill(template, path or {}), query, form, json, idempotency_key, course)
         scheme_host_port = origin(request.url)
         attributes = {
             "http.request.method": method,
@@ -175,7 +160,6 @@ class Remote:
             "server.address": scheme_host_port[1],
             "server.port": scheme_host_port[2],
         }
-        started = time.monotonic()
         with _tracer.start_as_current_span(
             f"{method} {template}",
             kind=SpanKind.CLIENT,
@@ -185,21 +169,43 @@ class Remote:
         ) as span:
             if self._propagate_trace:
                 _TRACE_CONTEXT.inject(request.headers)
-            received, problem = await self._send(request, progress)
+            try:
+                received, problem = await self._send(request, course)
+            except Exception as error:
+                course.error = error
+                self._leave_account(method, template, course, request, None, "transport")
+                raise
             status = None if received is None else received.status
             _finish(span, status, problem)
+        exchange = self._leave_account(method, template, course, request, status, problem)
+        if received is None:
+            return NotAnswered(exchange)
+        return Answered(received.status, received.body, received.retry_after_seconds, exchange)
+
+    def _leave_account(
+        self,
+        method: Method,
+        template: str,
+        course: Course,
+        request: httpx.Request,
+        status: int | None,
+        problem: Problem | None,
+    ) -> Exchange:
+        """What everyone may be told of the exchange; the step's trail, when there is one, gets the full account."""
         exchange = Exchange(
             system=self.system,
             method=method,
             path_template=template,
-            reached=progress.reached,
+            reached=course.reached,
             upstream_status=status,
-            elapsed_ms=round((time.monotonic() - started) * 1000),
+            elapsed_ms=course.elapsed_ms,
             problem=problem,
         )
-        if received is None:
-            return NotAnswered(exchange)
-        return Answered(received.status, received.body, received.retry_after_seconds, exchange)
+        if (following := trail.current()) is not None:
+            following.exchanges.append(
+                accounts.account(following, exchange, course, request, self._credential_id, self._authorization)
+            )
+        return exchange
 
     def _request(
         self,
@@ -209,7 +215,7 @@ class Remote:
         form: Mapping[str, str] | None,
         json: Mapping[str, JsonValue] | None,
         idempotency_key: str | None,
-        progress: _Progress,
+        course: Course,
     ) -> httpx.Request:
         headers = {
             "Authorization": self._authorization,
@@ -231,35 +237,38 @@ class Remote:
             json=json,
             headers=headers,
             timeout=timeout,
-            extensions={"trace": progress},
+            extensions={"trace": course},
         )
 
-    async def _send(self, request: httpx.Request, progress: _Progress) -> tuple[_Received | None, Problem | None]:
+    async def _send(self, request: httpx.Request, course: Course) -> tuple[_Received | None, Problem | None]:
         if not self._egress.allows(request.url):
             return None, "egress_denied"
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                received = await self._receive(request)
-        except TimeoutError:
+                received = await self._receive(request, course)
+        except TimeoutError as error:
+            course.error = error
             return None, "timeout"
         except httpx.HTTPError as error:
-            return None, _problem(error, progress.reached)
+            course.error = error
+            return None, _problem(error, course.reached)
         return received, received.problem
 
-    async def _receive(self, request: httpx.Request) -> _Received:
+    async def _receive(self, request: httpx.Request, course: Course) -> _Received:
         response = await self._client.send(request, stream=True)
+        course.answered(response)
         try:
-            body, problem = await _read_json(response)
+            body, problem = await _read_json(response, course.body)
         finally:
             await response.aclose()
+        course.mark("body_read")
         retry_after = response.headers.get("retry-after", "")
         seconds = int(retry_after) if _RETRY_AFTER.fullmatch(retry_after) else None
         return _Received(response.status_code, body, seconds, problem)
 
 
-async def _read_json(response: httpx.Response) -> tuple[JsonValue, Problem | None]:
-    """The body, read to its end unless it grows too large."""
-    content = bytearray()
+async def _read_json(response: httpx.Response, content: bytearray) -> tuple[JsonValue, Problem | None]:
+    """The body, read into `content` to its end unless it grows too large."""
     async for chunk in response.aiter_raw():
         content += chunk
         if len(content) > MAX_BODY_BYTES:

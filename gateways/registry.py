@@ -26,12 +26,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a remote system is and how to speak to it. `propagate_trace`: only for systems of our own."""
+    """Where a remote system is and how to speak to it. `propagate_trace`: only for systems of our own.
+
+    `credential_id` names the record that `api_key` comes from; accounts of exchanges hold it in the key's place.
+    """
 
     base_url: str
     api_key: SecretStr
     deadline_seconds: float = 10.0
     propagate_trace: bool = False
+    credential_id: str = ""
 
 
 def payment_gateway(name: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> PaymentGateway:
@@ -57,6 +61,7 @@ def _remote(system: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: 
         system=system,
         base=endpoint.base_url,
         authorization=f"Bearer {endpoint.api_key.get_secret_value()}",
+        credential_id=endpoint.credential_id,
         deadline_seconds=endpoint.deadline_seconds,
         propagate_trace=endpoint.propagate_trace,
     )
