@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from runtime.cli.connecting import Place, open_ledger
+from runtime.cli.connecting import Place, find_place, open_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.up import show as show_addresses
 from runtime.demo.agent import Played
@@ -44,7 +44,7 @@ def demo(
     async def run() -> list[str] | None:
         return await with_stack(
             folder,
-            lambda info: _perform(info, Place(info.database, folder.keys / "master.key"), once),
+            lambda info: _perform(info, find_place(folder.root), once),
             report=lambda line: stderr.print(line, markup=False, soft_wrap=True),
             port=port,
             stay=lambda problems: not once,
