@@ -177,6 +177,14 @@ class LimitHit(EventBody):
     subject: str
 
 
+class DiagnosticOpened(EventBody):
+    """Somebody opened the protected diagnostics of the request; recorded before anything was shown."""
+
+    type: Literal["diagnostic.opened"] = "diagnostic.opened"
+    principal: str
+    through: Literal["page", "command_line"]
+
+
 Event = Annotated[
     CallProposed
     | CallDecided
@@ -194,7 +202,8 @@ Event = Annotated[
     | EffectInspected
     | CallCancelled
     | CallSettled
-    | LimitHit,
+    | LimitHit
+    | DiagnosticOpened,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
