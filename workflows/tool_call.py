@@ -1,12 +1,14 @@
 """`ToolCall`: one agent's tool call, from proposal to settlement. Names here are in histories: they never change."""
 
 from datetime import timedelta
+from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.common import RawValue, RetryPolicy, SearchAttributeKey, SearchAttributePair
+from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributePair
 from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory
 
 with workflow.unsafe.imports_passed_through():
+    from schemas.base import Model
     from schemas.calls import CallRef, ExecuteRequest, Progress, ToolCallInput, ToolCallResult
     from schemas.codes import Code
     from schemas.decisions import SignedDecision
@@ -36,13 +38,21 @@ _LOOKS = [timedelta(seconds=s) for s in (0, 1, 2, 5, 10, 20, 40, 60, 120, 300, 6
 _PAUSES = [timedelta(seconds=s) for s in (2, 5, 15, 60, 300)]
 
 
-@workflow.defn(name="ToolCall")
+M = TypeVar("M", bound=Model)
+
+
+# RuntimeError is what the SDK raises for arguments that cannot be decoded; they would leave a workflow hanging instead.
+@workflow.defn(name="ToolCall", failure_exception_types=[RuntimeError])
 class ToolCall:
-    """Admit, hold, execute, inspect, settle. The activities say what comes next; this waits, times and asks."""
+    """Admit, hold, execute, inspect, settle. The activities say what comes next; this waits, times and asks.
+
+    It takes whatever is sent, and looks at it itself: arguments of another number or type than a signal declares would
+    fail every later task of the workflow.
+    """
 
     @workflow.init
-    def __init__(self, raw: RawValue) -> None:
-        self._request = _decode(raw)
+    def __init__(self, *given: Any) -> None:
+        self._request = _the_one(ToolCallInput, given)
         self._progress: Progress | None = None
         self._delivered: list[SignedDecision] = []
         self._withdrawn = False
@@ -51,7 +61,8 @@ class ToolCall:
         self._noted: str | None = None
 
     @workflow.run
-    async def run(self, raw: RawValue) -> ToolCallResult:
+    async def run(self, *given: Any) -> ToolCallResult:
+        """Work off one `ToolCallInput`."""
         if self._request is None:
             raise ApplicationError(
                 "the input is no ToolCallInput", type=Code.INVALID_INPUT.value, non_retryable=True, category=_BENIGN
@@ -70,26 +81,35 @@ class ToolCall:
                 progress = await self._inspect(progress, looks)
                 looks += 1
                 if workflow.info().is_continue_as_new_suggested():
-                    workflow.continue_as_new(raw)
+                    workflow.continue_as_new(self._request)
             self._note(progress)
         self._settled = self._resting = True
         await workflow.wait_condition(workflow.all_handlers_finished)
         return self._result()
 
     @workflow.signal
-    def decide(self, decision: SignedDecision) -> None:
-        """Deliver a signed decision. It counts only if it verifies; see the activities `execute` and `deny`."""
-        self._delivered.append(decision)
+    def decide(self, *given: Any) -> None:
+        """Deliver a `SignedDecision`. It counts only if it verifies; see the activities `execute` and `deny`."""
+        decision = _the_one(SignedDecision, given)
+        if decision is not None:
+            self._delivered.append(decision)
 
     @workflow.update(name="decide")
-    async def decide_and_wait(self, decision: SignedDecision) -> ToolCallResult:
-        """Deliver a signed decision and wait until it was taken or refused, and the call rests again."""
-        self._delivered.append(decision)
+    async def decide_and_wait(self, *given: Any) -> ToolCallResult:
+        """Deliver a `SignedDecision` and wait until it was taken or refused, and the call rests again."""
+        decision = _the_one(SignedDecision, given)
+        if decision is not None:
+            self._delivered.append(decision)
         await workflow.wait_condition(lambda: self._settled or (self._resting and decision not in self._delivered))
         return self._result()
 
+    @decide_and_wait.validator
+    def _is_signed_decision(self, *given: Any) -> None:
+        if _the_one(SignedDecision, given) is None:
+            raise ApplicationError("this is no SignedDecision", type=Code.INVALID_INPUT.value, category=_BENIGN)
+
     @workflow.signal
-    def withdraw(self) -> None:
+    def withdraw(self, *given: Any) -> None:
         """Take a parked call back."""
         self._withdrawn = True
 
@@ -206,11 +226,12 @@ class ToolCall:
         return ToolCallResult(request_id=request_id, status="in_progress", code=Code.IN_PROGRESS)
 
 
-def _decode(raw: RawValue) -> ToolCallInput | None:
-    """The input, or None when it is none. (As a typed argument it would leave the workflow hanging instead.)"""
+def _the_one(model: type[M], given: tuple[Any, ...]) -> M | None:
+    """What was given, as `model`; None when it is something else, or not one thing."""
     try:
-        return workflow.payload_converter().from_payload(raw.payload, ToolCallInput)
-    except Exception:  # noqa: BLE001 - whatever a converter raises, it is no input of ours
+        (content,) = given
+        return model.model_validate(content)
+    except ValueError:
         return None
 
 

@@ -1,0 +1,69 @@
+"""Every path of a call, end to end; with `--record-histories` the histories that CI replays are written anew."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from schemas.calls import ToolCallResult
+from tests.service import Service
+from tests.workflows.paths import PATHS, names
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HISTORIES = Path(__file__).parent / "histories"
+
+
+@pytest.mark.parametrize("name", PATHS)
+async def test_a_path_ends_as_it_should_and_costs_what_it_should(
+    running: Service, name: str, request: pytest.FixtureRequest
+) -> None:
+    path = PATHS[name]
+    started = await path.walk(running)
+    record = await running.finish(started)
+    assert (record.status, record.code) == (path.status, path.code)
+    assert await running.event_types(started) == path.ledger.split()
+    if record.details.effect is not None:
+        assert await running.outside.sends(record) == path.effects
+    assert record.reply().status == path.status
+
+    expected = ToolCallResult(request_id=record.request_id, status=path.status, code=path.code)
+    assert await started.handle.result() == expected.model_dump()
+    history = await started.handle.fetch_history()
+    if request.config.getoption("--record-histories", default=False):
+        content = json.dumps(history.to_json_dict(), indent=1, sort_keys=True)
+        (HISTORIES / f"{name}.json").write_text(content + "\n")
+    events = names(history.events)
+    assert len(events) == path.history, events
+
+
+async def test_search_attributes_say_where_a_parked_call_stands(running: Service) -> None:
+    started, approval = await running.parked(await running.outside.order(50_000))
+    described = await started.handle.describe()
+    found = {pair.key.name: pair.value for pair in described.typed_search_attributes}
+    assert (
+        found.items()
+        >= {
+            "ToolName": "issue_refund",
+            "AgentRunId": started.request.run_id,
+            "CallStatus": "pending_approval",
+            "Decision": "hold",
+            "PolicyVersion": approval.policy_version,
+            "ApprovalId": approval.approval_id,
+        }.items()
+    )
+    await started.handle.signal("withdraw")
+    await running.finish(started)
+    described = await started.handle.describe()
+    found = {pair.key.name: pair.value for pair in described.typed_search_attributes}
+    assert found["CallStatus"] == "cancelled"
+
+
+@pytest.mark.parametrize("name", ["free", "refused", "denied", "lost_answer"])
+async def test_a_history_shows_nothing_of_what_was_said(running: Service, name: str) -> None:
+    started = await PATHS[name].walk(running)
+    await running.finish(started)
+    raw = (await started.handle.fetch_history()).to_json()
+    said = [str(started.request.arguments[name]) for name in ("order_id", "reason_code", "idempotency_key")]
+    for secret in ("amount_cents", "Ada Example", *said):
+        assert secret not in raw
