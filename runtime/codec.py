@@ -12,7 +12,7 @@ from temporalio.converter import DataConverter, DefaultFailureConverterWithEncod
 
 from ledger.keys import MasterKey
 
-_ENCODING = b"binary/encrypted"
+ENCODING = b"binary/encrypted"
 _NONCE = 12
 
 
@@ -34,10 +34,10 @@ class EncryptionCodec(PayloadCodec):
     def _encrypt(self, payload: Payload) -> Payload:
         nonce = os.urandom(_NONCE)
         sealed = nonce + self._cipher.encrypt(nonce, payload.SerializeToString(), self._key_id)
-        return Payload(metadata={"encoding": _ENCODING, "encryption-key-id": self._key_id}, data=sealed)
+        return Payload(metadata={"encoding": ENCODING, "encryption-key-id": self._key_id}, data=sealed)
 
     def _decrypt(self, payload: Payload) -> Payload:
-        if payload.metadata.get("encoding") != _ENCODING:
+        if payload.metadata.get("encoding") != ENCODING:
             return payload
         nonce, sealed = payload.data[:_NONCE], payload.data[_NONCE:]
         try:

@@ -12,9 +12,17 @@ from schemas.tools import Queue
 from workflows.preview import Preview
 from workflows.tool_call import ToolCall
 
+WORKFLOWS: list[type] = [ToolCall, Preview]
 EFFECT_QUEUES: tuple[Queue, ...] = ("payments", "orders", "messages")
 # Longer than the total deadline of an exchange: what was begun is finished before the process stops.
 _GRACE = timedelta(seconds=20)
+
+
+def workflow_runner() -> SandboxedWorkflowRunner:
+    """Runs workflow code so that what is not deterministic fails at once."""
+    return SandboxedWorkflowRunner(
+        restrictions=SandboxRestrictions.default.with_passthrough_modules("pydantic", "pydantic_core", "schemas")
+    )
 
 
 def workflow_worker(client: Client, services: Services, *, max_cached_workflows: int = 1000) -> Worker:
@@ -23,7 +31,7 @@ def workflow_worker(client: Client, services: Services, *, max_cached_workflows:
         client,
         services.task_queue,
         [*workflow_activities(services)],
-        workflows=[ToolCall, Preview],
+        workflows=WORKFLOWS,
         max_cached_workflows=max_cached_workflows,
     )
 
@@ -41,15 +49,12 @@ def _worker(
     workflows: list[type] | None = None,
     max_cached_workflows: int = 0,
 ) -> Worker:
-    runner = SandboxedWorkflowRunner(
-        restrictions=SandboxRestrictions.default.with_passthrough_modules("pydantic", "pydantic_core", "schemas")
-    )
     return Worker(
         client,
         task_queue=task_queue,
         workflows=workflows or [],
         activities=activities,
-        workflow_runner=runner,
+        workflow_runner=workflow_runner(),
         max_cached_workflows=max_cached_workflows,
         graceful_shutdown_timeout=_GRACE,
         # A lost worker's sticky queue holds its workflows up for this long.
