@@ -6,25 +6,62 @@ from ledger.admission import Admissions
 from ledger.approvals import Approvals
 from ledger.calls import Calls
 from ledger.data_keys import DataKeys
-from ledger.database import Pool
+from ledger.database import Database, Pool
+from ledger.diagnostics import Diagnostics
 from ledger.keys import MasterKey
 from ledger.principals import Principals
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
-    pool: Pool
+class TenantLedger:
+    """What one tenant has; the database shows nothing else through it."""
+
     admissions: Admissions
     approvals: Approvals
     calls: Calls
-    principals: Principals
+    diagnostics: Diagnostics
 
     @classmethod
-    def over(cls, pool: Pool, master: MasterKey) -> "Ledger":
-        keys = DataKeys(master)
+    def over(cls, pool: Pool, keys: DataKeys) -> "TenantLedger":
         calls = Calls(pool, keys)
-        return cls(pool, Admissions(pool, keys, calls), Approvals(pool, keys, calls), calls, Principals(pool))
+        return cls(Admissions(pool, keys, calls), Approvals(pool, keys, calls), calls, Diagnostics(pool, keys, calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Every tenant's ledger. Whoever acts for a tenant uses `of`; the rest is the service's own work."""
+
+    database: Database
+    keys: DataKeys
+    principals: Principals
+    admissions: Admissions
+    approvals: Approvals
+    calls: Calls
+    diagnostics: Diagnostics
+
+    @classmethod
+    def over(cls, database: Database, master: MasterKey) -> "Ledger":
+        keys = DataKeys(master)
+        everyones = TenantLedger.over(database.system, keys)
+        return cls(
+            database,
+            keys,
+            Principals(database),
+            everyones.admissions,
+            everyones.approvals,
+            everyones.calls,
+            everyones.diagnostics,
+        )
+
+    def of(self, tenant: str) -> TenantLedger:
+        """The ledger of one tenant, whose name comes from a token, a run or a stored row."""
+        return TenantLedger.over(self.database.tenant(tenant), self.keys)
+
+    @property
+    def system(self) -> Pool:
+        """Connections that see every tenant's rows."""
+        return self.database.system
 
     async def ready(self) -> bool:
         """Whether the database answers. Raises what the driver raises when it does not."""
-        return await self.pool.fetchval("SELECT true") is True
+        return await self.system.fetchval("SELECT true") is True

@@ -12,7 +12,7 @@ import asyncpg
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from ledger.database import Pool
+from ledger.database import Database
 from ledger.queries import load
 from schemas.calls import Binding
 from schemas.ids import new_run_id
@@ -68,8 +68,8 @@ def _hash(token: str) -> bytes:
 class Principals:
     """Everyone and everything that can authenticate."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, database: Database) -> None:
+        self._database = database
         # A hash takes tens of milliseconds and 64 MiB by design: off the event loop, and only a few at a time.
         self._hashing = asyncio.Semaphore(_HASHES_AT_ONCE)
 
@@ -78,7 +78,7 @@ class Principals:
 
         Looked up by hash in the database on every request, so a revocation holds from the very next one.
         """
-        row = await self._pool.fetchrow(_SQL["by_token"], _hash(token))
+        row = await self._database.system.fetchrow(_SQL["by_token"], _hash(token))
         if row is None:
             return None
         binding = None
@@ -105,23 +105,23 @@ class Principals:
         """(token id, token). `token` gives a known value, for seeding; it is stored once."""
         value = token or new_token(kind)
         token_id = f"tok_{secrets.token_hex(8)}"
-        await self._pool.execute(
+        await self._database.tenant(tenant).execute(
             _SQL["insert_token"], token_id, _hash(value), kind, tenant, principal, None, expires_at
         )
         return token_id, value
 
     async def revoke(self, token_id: str) -> bool:
-        return await self._pool.fetchval(_SQL["revoke_token"], token_id) is not None
+        return await self._database.system.fetchval(_SQL["revoke_token"], token_id) is not None
 
     async def tokens(self) -> list[asyncpg.Record]:
-        return await self._pool.fetch(_SQL["list_tokens"])
+        return await self._database.system.fetch(_SQL["list_tokens"])
 
     async def open_run(
         self, service: Principal, *, agent_id: str, actor_id: str, customer_id: str, tools: Sequence[str], seconds: int
     ) -> OpenedRun:
         """Open a run for the tenant of `service` and mint its token."""
         run_id, token = new_run_id(), new_token("run")
-        expires_at = await self._pool.fetchval(
+        expires_at = await self._database.tenant(service.tenant).fetchval(
             _SQL["open_run"],
             run_id,
             service.tenant,
@@ -142,20 +142,20 @@ class Principals:
         """Whether the person was new; an existing account is left as it is."""
         async with self._hashing:
             hashed = await asyncio.to_thread(_HASHER.hash, password)
-        added = await self._pool.fetchval(
+        added = await self._database.tenant(tenant).fetchval(
             _SQL["upsert_user"], tenant, username.lower(), display_name, hashed, list(roles)
         )
         return added is not None
 
     async def users(self) -> list[asyncpg.Record]:
-        return await self._pool.fetch(_SQL["list_users"])
+        return await self._database.system.fetch(_SQL["list_users"])
 
     async def disable_user(self, username: str) -> bool:
-        return await self._pool.fetchval(_SQL["disable_user"], username.lower()) is not None
+        return await self._database.system.fetchval(_SQL["disable_user"], username.lower()) is not None
 
     async def sign_in(self, username: str, password: str, *, seconds: int = 8 * 3600) -> tuple[str, Person] | None:
         """(session secret, person) when the password is right; None otherwise, after the same work."""
-        row = await self._pool.fetchrow(_SQL["user"], username.lower())
+        row = await self._database.system.fetchrow(_SQL["user"], username.lower())
         try:
             async with self._hashing:
                 await asyncio.to_thread(_HASHER.verify, row["password_hash"] if row else _NOBODY, password)
@@ -164,16 +164,16 @@ class Principals:
         if row is None:
             return None
         secret, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        await self._pool.execute(_SQL["prune_sessions"])
-        await self._pool.execute(_SQL["open_session"], _hash(secret), row["username"], csrf, seconds)
+        await self._database.system.execute(_SQL["prune_sessions"])
+        await self._database.system.execute(_SQL["open_session"], _hash(secret), row["username"], csrf, seconds)
         return secret, Person(row["tenant"], row["username"], row["display_name"], frozenset(row["roles"]), csrf)
 
     async def session(self, secret: str) -> Person | None:
         """Who is signed in with this session; None when it ended or the person is disabled."""
-        row = await self._pool.fetchrow(_SQL["session"], _hash(secret))
+        row = await self._database.system.fetchrow(_SQL["session"], _hash(secret))
         if row is None:
             return None
         return Person(row["tenant"], row["username"], row["display_name"], frozenset(row["roles"]), row["csrf"])
 
     async def sign_out(self, secret: str) -> None:
-        await self._pool.execute(_SQL["close_session"], _hash(secret))
+        await self._database.system.execute(_SQL["close_session"], _hash(secret))

@@ -40,12 +40,12 @@ async def core(settings: Settings, *, connections: int = 10) -> AsyncGenerator[C
     """Connect to the database and to Temporal."""
     master = MasterKey.from_file(settings.master_key_file)
     catalog = Catalog.load(*([settings.tools_path] if settings.tools_path else []))
-    pool = await connect(settings.database_url.get_secret_value(), maximum=connections)
+    database = await connect(settings.database_url.get_secret_value(), maximum=connections)
     try:
-        ledger = Ledger.over(pool, master)
+        ledger = Ledger.over(database, master)
         yield Core(settings, master, ledger, catalog, await temporal_client(master))
     finally:
-        await pool.close()
+        await database.close()
 
 
 async def temporal_client(master: MasterKey) -> Client:

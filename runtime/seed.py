@@ -10,9 +10,9 @@ _TENANT = "default"
 
 async def seed(database_url: str, credentials: dict[str, Any]) -> None:
     """Make the service token, the operator and the approvers of `credentials` known; repeating it changes nothing."""
-    pool = await connect(database_url, maximum=2)
+    database = await connect(database_url, maximum=2)
     try:
-        principals = Principals(pool)
+        principals = Principals(database)
         await principals.issue("service", _TENANT, "demo-runtime", token=credentials["service_token"])
         await principals.issue("operator", _TENANT, "operator", token=credentials["operator_token"])
         for approver in credentials["approvers"]:
@@ -20,4 +20,4 @@ async def seed(database_url: str, credentials: dict[str, Any]) -> None:
             await principals.add_user(_TENANT, name, name.title(), approver["password"], ["approver", "finance"])
             await principals.issue("approver", _TENANT, name, token=approver["token"])
     finally:
-        await pool.close()
+        await database.close()

@@ -11,7 +11,7 @@ _EVENTS_OF = load("calls")["events_of"]
 
 async def event_rows(ledger: Ledger, request_id: str) -> list[EventRow]:
     """The events of a call in order, as they are stored; empty when there are none."""
-    found = await ledger.pool.fetch(_EVENTS_OF, request_id)
+    found = await ledger.system.fetch(_EVENTS_OF, request_id)
     return [EventRow(**{name: row[name] for name in EventRow.__slots__}) for row in found]
 
 

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ledger.calls import UnknownCall
 from ledger.data_keys import KeyDestroyed
-from ledger.database import UNAVAILABLE, Pool, connect
+from ledger.database import UNAVAILABLE, Database, connect
 from ledger.keys import KeyMaterialError, MasterKey
 from ledger.ledger import Ledger
 from ledger.principals import Principals
@@ -82,14 +82,14 @@ def find_place(data: Path | None = None, database_url: str | None = None) -> Pla
 
 
 @asynccontextmanager
-async def open_pool(place: Place) -> AsyncGenerator[Pool]:
+async def open_database(place: Place) -> AsyncGenerator[Database]:
     """A few connections. Raises CommandError in place of what the driver raises, there and while it is used."""
     try:
-        pool = await connect(place.database_url, maximum=4)
+        database = await connect(place.database_url, maximum=4)
         try:
-            yield pool
+            yield database
         finally:
-            await pool.close()
+            await database.close()
     except asyncpg.UndefinedTableError:
         raise CommandError(f"the database {place.name} has no schema yet: run `counterseal migrate`") from None
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InsufficientPrivilegeError):
@@ -104,9 +104,9 @@ async def open_pool(place: Place) -> AsyncGenerator[Pool]:
 async def open_ledger(place: Place) -> AsyncGenerator[Ledger]:
     """The ledger with its key. Raises CommandError also for a call that is unknown or cannot be read any more."""
     master = place.master()
-    async with open_pool(place) as pool:
+    async with open_database(place) as database:
         try:
-            yield Ledger.over(pool, master)
+            yield Ledger.over(database, master)
         except UnknownCall as error:
             raise CommandError(f"there is no call {error}") from None
         except InvalidTag:
@@ -131,7 +131,7 @@ def with_principals(data: Path | None, work: Callable[[Principals], Coroutine[An
     """Run `work` on the accounts and tokens; no key is needed for them."""
 
     async def run() -> T:
-        async with open_pool(find_place(data)) as pool:
-            return await work(Principals(pool))
+        async with open_database(find_place(data)) as database:
+            return await work(Principals(database))
 
     return asyncio.run(run())

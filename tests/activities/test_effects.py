@@ -412,7 +412,7 @@ async def test_a_closed_run_makes_no_new_calls_but_finishes_those_it_made(desk: 
     request, workflow_id = await desk.service.proposal(order, 25_000)
     assert (await desk.admit(request, workflow_id)).next == "hold"
     another, another_id = await desk.service.input_for(request.run_id, refund_arguments(order, 1_000))
-    await desk.service.core.ledger.pool.execute(
+    await desk.service.core.ledger.system.execute(
         "UPDATE runs SET expires_at = now() - interval '1 second' WHERE run_id = $1", request.run_id
     )
     with pytest.raises(ApplicationError) as refused:

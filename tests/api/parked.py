@@ -19,7 +19,7 @@ from api.deciding import Decider, decide
 from api.waiting import Waiters
 from ledger import principals
 from ledger.admission import Admitted
-from ledger.database import Pool, connect
+from ledger.database import Database, connect
 from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from ledger.records import CallRecord, Step
@@ -97,19 +97,19 @@ class Office:
 @asynccontextmanager
 async def office(database: str, *, public_url: str = "http://counterseal.test") -> AsyncGenerator[Office]:
     """The application over a fresh ledger with three people: ana and ben (finance), and olga (operator)."""
-    pool = await connect(database)
+    opened = await connect(database)
     # The same hash, without the work that is meant to slow a guesser.
     quick = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     with patch.object(principals, "_HASHER", quick):
         try:
-            yield await _open(pool, public_url)
+            yield await _open(opened, public_url)
         finally:
-            await pool.close()
+            await opened.close()
 
 
-async def _open(pool: Pool, public_url: str) -> Office:
+async def _open(database: Database, public_url: str) -> Office:
     master = MasterKey(bytes(32))
-    ledger = Ledger.over(pool, master)
+    ledger = Ledger.over(database, master)
     for name, roles in (("ana", ["finance"]), ("ben", ["finance"]), ("olga", ["operator"])):
         await ledger.principals.add_user(TENANT, name, f"{name.title()} Example", PASSWORD, roles)
     temporal = RecordingTemporal()

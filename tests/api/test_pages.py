@@ -201,7 +201,7 @@ async def test_pages_need_nothing_that_their_policy_forbids(desk: Office) -> Non
 
 async def test_an_unreachable_ledger_is_said_in_words(desk: Office) -> None:
     client = await sign_in(desk)
-    await desk.ledger.pool.close()
+    await desk.ledger.database.close()
     response = await client.get("/")
     assert response.status_code == 503
     assert "The ledger cannot be reached" in response.text

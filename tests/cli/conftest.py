@@ -70,8 +70,8 @@ def settings(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 async def ledger(settings: str) -> AsyncIterator[Ledger]:
     """The ledger that the commands find."""
-    pool = await connect(settings)
+    database = await connect(settings)
     # The same hash, without the work that is meant to slow a guesser.
     with patch.object(principals, "_HASHER", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)):
-        yield Ledger.over(pool, MasterKey(MASTER))
-    await pool.close()
+        yield Ledger.over(database, MasterKey(MASTER))
+    await database.close()

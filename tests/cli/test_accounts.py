@@ -65,7 +65,7 @@ async def test_a_token_alone_is_printed_to_stdout_so_that_it_can_be_piped(run: R
     ran = await run("tokens", "issue", "service", "support", "--expires-in", "30m")
     assert await ledger.principals.authenticate(ran.out.strip()) is not None
     assert ran.out.strip() not in ran.err
-    expires_at = await ledger.pool.fetchval("SELECT expires_at - created_at < interval '31 minutes' FROM tokens")
+    expires_at = await ledger.system.fetchval("SELECT expires_at - created_at < interval '31 minutes' FROM tokens")
     assert expires_at is True
 
 

@@ -57,7 +57,7 @@ async def test_show_tells_the_story_and_vouches_for_it(run: Run, approval: Appro
 
 async def test_show_as_json_has_every_hash(run: Run, ledger: Ledger, approval: Approval) -> None:
     shown = (await run("calls", "show", approval.request_id, "--json")).json
-    stored = await ledger.pool.fetch("SELECT hash FROM events WHERE request_id = $1 ORDER BY n", approval.request_id)
+    stored = await ledger.system.fetch("SELECT hash FROM events WHERE request_id = $1 ORDER BY n", approval.request_id)
     assert [each["hash"] for each in shown["story"]] == [row["hash"].hex() for row in stored]
     assert shown["chain"] == {"holds": True, "problem": None}
 
@@ -81,8 +81,8 @@ async def test_show_as_json_has_every_hash(run: Run, ledger: Ledger, approval: A
 async def test_show_says_where_a_broken_chain_breaks(
     run: Run, ledger: Ledger, approval: Approval, change: str, problem: str, as_json: bool
 ) -> None:
-    await ledger.pool.execute("ALTER TABLE events DISABLE TRIGGER ALL")
-    await ledger.pool.execute(change)
+    await ledger.system.execute("ALTER TABLE events DISABLE TRIGGER ALL")
+    await ledger.system.execute(change)
     ran = await run("calls", "show", approval.request_id, *(["--json"] if as_json else []))
     assert ran.status == 1
     if as_json:

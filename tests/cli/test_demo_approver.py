@@ -56,8 +56,8 @@ async def test_over_the_form_a_person_signs_in_decides_and_signs_out(
     async with WebForm.signed_in(BASE, "ana", PASSWORD, transport=transport) as form:
         await form.decide(approval.approval_id, "approve" if verdict == "approve" else "deny", reason)
     assert await state(desk, approval) == (status, "ana", reason)
-    assert await desk.ledger.pool.fetchval("SELECT count(*) FROM sessions") == 0
-    assert await desk.ledger.pool.fetchval("SELECT viewer FROM views") == "ana"
+    assert await desk.ledger.system.fetchval("SELECT count(*) FROM sessions") == 0
+    assert await desk.ledger.system.fetchval("SELECT viewer FROM views") == "ana"
 
 
 async def test_a_decision_the_form_does_not_take_is_a_problem(desk: Office) -> None:

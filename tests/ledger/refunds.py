@@ -45,11 +45,11 @@ TOOL = "issue_refund"
 @asynccontextmanager
 async def open_ledger(database: str, *, connections: int = 10) -> AsyncGenerator[Ledger]:
     """A ledger with a pool and a key cache of its own, as another process would have."""
-    pool = await connect(database, maximum=connections)
+    opened = await connect(database, maximum=connections)
     try:
-        yield Ledger.over(pool, MASTER)
+        yield Ledger.over(opened, MASTER)
     finally:
-        await pool.close()
+        await opened.close()
 
 
 def new_binding(**changes: str) -> Binding:

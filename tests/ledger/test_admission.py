@@ -70,14 +70,14 @@ async def test_the_same_workflow_id_is_admitted_once(ledger: Ledger, database: s
     known = [each for each in ended if isinstance(each, AlreadyAdmitted)]
     assert len(known) == 9
     assert {each.request_id for each in known} == {admitted.request_id}
-    assert await ledger.pool.fetchval("SELECT count(DISTINCT request_id) FROM uses") == 1
+    assert await ledger.system.fetchval("SELECT count(DISTINCT request_id) FROM uses") == 1
 
 
 async def test_another_calls_request_id_is_not_taken_over(ledger: Ledger) -> None:
     first = await Refund(1_000).admit(ledger)
     with pytest.raises(RequestIdTaken):
         await Refund(1_000, request_id=first.request_id).admit(ledger)
-    assert await ledger.pool.fetchval("SELECT count(*) FROM calls") == 1
+    assert await ledger.system.fetchval("SELECT count(*) FROM calls") == 1
 
 
 async def test_an_admission_that_fails_leaves_nothing(ledger: Ledger) -> None:
@@ -89,7 +89,7 @@ async def test_an_admission_that_fails_leaves_nothing(ledger: Ledger) -> None:
     with pytest.raises(RuntimeError):
         await ledger.admissions.admit(call, [], None, datetime.now(UTC), decide)
     for table in ("calls", "events", "uses", "approvals"):
-        assert await ledger.pool.fetchval(f"SELECT count(*) FROM {table}") == 0
+        assert await ledger.system.fetchval(f"SELECT count(*) FROM {table}") == 0
 
 
 async def test_what_a_failed_admission_left_in_memory_never_seals_what_comes_after(
@@ -138,13 +138,13 @@ async def test_a_customers_total_is_counted_exactly_across_runs(ledger: Ledger) 
 async def test_a_window_ends_where_it_says(ledger: Ledger, age: timedelta, expected: str) -> None:
     binding = new_binding()
     await Refund(15_000, binding=binding, available=15_000).admit(ledger)
-    await ledger.pool.execute("UPDATE uses SET at = at - $1::interval", age)
+    await ledger.system.execute("UPDATE uses SET at = at - $1::interval", age)
     assert (await Refund(6_000, binding=binding).admit(ledger)).status == expected
 
 
 async def test_the_tools_hourly_limit_says_when_it_frees(ledger: Ledger) -> None:
     binding = new_binding()
-    await ledger.pool.execute(
+    await ledger.system.execute(
         "INSERT INTO uses (request_id, tenant, tool, subject, amount, at, changed_at, state)"
         " SELECT 'act_' || n, $1, $2, 'tool', 100, now() - interval '50 minutes', now(), 'spent'"
         " FROM generate_series(1, 100) n",
@@ -155,13 +155,13 @@ async def test_the_tools_hourly_limit_says_when_it_frees(ledger: Ledger) -> None
     assert (refusal.code, refusal.action) == (Code.RATE_LIMITED, "retry_after_delay")
     assert refusal.retry_after_seconds is not None
     assert 590 <= refusal.retry_after_seconds <= 601
-    await ledger.pool.execute("UPDATE uses SET at = at - interval '11 minutes' WHERE request_id = 'act_7'")
+    await ledger.system.execute("UPDATE uses SET at = at - interval '11 minutes' WHERE request_id = 'act_7'")
     assert (await Refund(100, binding=binding).admit(ledger)).code is Code.IN_PROGRESS
 
 
 async def test_a_refused_call_takes_nothing(ledger: Ledger) -> None:
     await Refund(6_000, available=5_000).admit(ledger)
-    assert await ledger.pool.fetchval("SELECT count(*) FROM uses") == 0
+    assert await ledger.system.fetchval("SELECT count(*) FROM uses") == 0
 
 
 async def _settle(ledger: Ledger, record: CallRecord, outcome: Confirmed | Failed | Unknown) -> None:
@@ -196,7 +196,7 @@ async def test_what_was_spent_before_the_facts_were_read_is_not_counted_twice(le
     first = Refund(6_000)
     record = await first.admit(ledger)
     await _settle(ledger, record, Confirmed(remote_id="re_1", result={}, exchange=exchange()))
-    after = await ledger.pool.fetchval("SELECT clock_timestamp()")
+    after = await ledger.system.fetchval("SELECT clock_timestamp()")
     again = Refund(4_000, first.payment_id, first.binding, available=4_000)
     assert (await again.admit(ledger, since=after)).code is Code.IN_PROGRESS
 
@@ -209,12 +209,12 @@ async def test_a_parked_call_holds_until_it_ends_without_an_effect(ledger: Ledge
     if ending == "denied":
         assert (await decide(ledger, approval, verdict="deny"))[0] is Verdict.RECORDED
     elif ending == "expired":
-        await ledger.pool.execute("UPDATE approvals SET expires_at = now() - interval '1 second'")
+        await ledger.system.execute("UPDATE approvals SET expires_at = now() - interval '1 second'")
         await ledger.approvals.expire(approval.request_id)
     else:
         await ledger.approvals.withdraw(approval.request_id, "support-bot")
     assert (await ledger.calls.read(approval.request_id)).status == ending
-    assert await ledger.pool.fetchval("SELECT array_agg(DISTINCT state) FROM uses") == ["released"]
+    assert await ledger.system.fetchval("SELECT array_agg(DISTINCT state) FROM uses") == ["released"]
     assert (await Refund(10_000, payment, binding, 50_000).admit(ledger)).code is Code.IN_PROGRESS
 
 
@@ -223,7 +223,7 @@ async def test_a_voided_call_gives_back_what_it_held(ledger: Ledger) -> None:
     _, record = await decide(ledger, approval)
     assert record is not None
     await advance(ledger, record, deciding.voided(approval.approval_id, "the facts have changed", {}))
-    assert await ledger.pool.fetchval("SELECT array_agg(DISTINCT state) FROM uses") == ["released"]
+    assert await ledger.system.fetchval("SELECT array_agg(DISTINCT state) FROM uses") == ["released"]
 
 
 async def test_a_resource_is_guarded_across_tools(ledger: Ledger, database: str) -> None:

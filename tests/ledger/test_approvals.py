@@ -15,7 +15,7 @@ async def _types(ledger: Ledger, request_id: str) -> list[str]:
 
 
 async def _pass_the_deadline(ledger: Ledger) -> None:
-    await ledger.pool.execute("UPDATE approvals SET expires_at = clock_timestamp() - interval '1 millisecond'")
+    await ledger.system.execute("UPDATE approvals SET expires_at = clock_timestamp() - interval '1 millisecond'")
 
 
 async def test_of_30_decisions_at_once_the_first_one_wins(ledger: Ledger, database: str) -> None:
@@ -33,7 +33,7 @@ async def test_of_30_decisions_at_once_the_first_one_wins(ledger: Ledger, databa
             )
         )
     assert Counter(verdict for verdict, _ in outcomes) == {Verdict.RECORDED: 1, Verdict.ALREADY_DECIDED: 29}
-    assert await ledger.pool.fetchval("SELECT count(*) FROM decisions") == 1
+    assert await ledger.system.fetchval("SELECT count(*) FROM decisions") == 1
     decided = {"approval.granted", "approval.denied"}
     assert len(decided.intersection(await _types(ledger, approval.request_id))) == 1
     status = (await ledger.calls.read(approval.request_id)).status

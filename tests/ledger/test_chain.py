@@ -45,7 +45,7 @@ def _holds(rows: list[EventRow], record: CallRecord) -> bool:
 
 async def test_the_chain_holds_from_first_event_to_the_calls_head(ledger: Ledger) -> None:
     record = await _executed(ledger)
-    rows = await _rows(ledger.pool, record.request_id)
+    rows = await _rows(ledger.system, record.request_id)
     assert [row.type for row in rows] == [
         "call.proposed",
         "call.decided",
@@ -70,14 +70,14 @@ async def test_the_chain_holds_from_first_event_to_the_calls_head(ledger: Ledger
 async def test_events_are_append_only(ledger: Ledger, statement: str) -> None:
     await Refund(6_000).admit(ledger)
     with pytest.raises(asyncpg.RaiseError, match="append-only"):
-        await ledger.pool.execute(statement)
-    assert await ledger.pool.fetchval("SELECT count(*) FROM events") == 3
+        await ledger.system.execute(statement)
+    assert await ledger.system.fetchval("SELECT count(*) FROM events") == 3
 
 
 async def test_two_events_never_have_the_same_place(ledger: Ledger) -> None:
     await Refund(6_000).admit(ledger)
     with pytest.raises(asyncpg.UniqueViolationError):
-        await ledger.pool.execute(
+        await ledger.system.execute(
             "INSERT INTO events (tenant, request_id, n, type, version, at, key_id, body, previous, hash)"
             " SELECT tenant, request_id, n, type, version, at, key_id, body, previous, hash FROM events WHERE n = 2"
         )
@@ -85,7 +85,7 @@ async def test_two_events_never_have_the_same_place(ledger: Ledger) -> None:
 
 async def test_every_altered_column_is_found(ledger: Ledger) -> None:
     record = await _executed(ledger)
-    rows = await _rows(ledger.pool, record.request_id)
+    rows = await _rows(ledger.system, record.request_id)
     second = rows[1]
     other: dict[str, object] = {
         "tenant": "another",
@@ -107,14 +107,14 @@ async def test_every_altered_column_is_found(ledger: Ledger) -> None:
 
 async def test_a_missing_or_swapped_event_and_a_cut_tail_are_found(ledger: Ledger) -> None:
     record = await _executed(ledger)
-    rows = await _rows(ledger.pool, record.request_id)
+    rows = await _rows(ledger.system, record.request_id)
     for broken in (rows[:-1], rows[1:], [*rows[:2], *rows[3:]], [rows[1], rows[0], *rows[2:]], []):
         assert not _holds(broken, record)
 
 
 async def test_an_altered_row_is_found_although_its_owner_switched_the_guard_off(ledger: Ledger) -> None:
     record = await _executed(ledger)
-    async with ledger.pool.acquire() as connection:
+    async with ledger.system.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
         await connection.execute("ALTER TABLE events DISABLE TRIGGER USER")
@@ -125,8 +125,8 @@ async def test_an_altered_row_is_found_although_its_owner_switched_the_guard_off
 
 async def test_a_body_opens_in_its_own_place_only(ledger: Ledger) -> None:
     record = await _executed(ledger)
-    rows = await _rows(ledger.pool, record.request_id)
-    async with ledger.pool.acquire() as connection:
+    rows = await _rows(ledger.system, record.request_id)
+    async with ledger.system.acquire() as connection:
         key = await ledger.calls._keys.by_id(connection, rows[0].key_id)
     for place in rows:
         context = body_context(place.tenant, place.request_id, place.n, place.type, place.version)
@@ -145,14 +145,14 @@ async def test_nothing_that_people_or_agents_said_is_readable_in_the_database(le
     executed = await _executed(ledger)
     await ledger.calls.diagnose(executed, {"said": "a diagnostic about Ada Example"})
     secrets = [NOTE, reason, "Ada Example", "amount_cents", '"amount', "idempotency_key", "delivered", "4242"]
-    columns = await ledger.pool.fetch(
+    columns = await ledger.system.fetch(
         "SELECT c.table_name, c.column_name, c.data_type FROM information_schema.columns c"
         " JOIN information_schema.tables t USING (table_schema, table_name)"
         " WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE'"
     )
     searched = 0
     for table, column, _ in columns:
-        for (value,) in await ledger.pool.fetch(f'SELECT "{column}" FROM "{table}"'):
+        for (value,) in await ledger.system.fetch(f'SELECT "{column}" FROM "{table}"'):
             searched += 1
             content = value if isinstance(value, bytes) else str(value).encode()
             for secret in secrets:
@@ -165,7 +165,7 @@ async def test_the_state_of_a_call_is_a_fold_over_its_events(ledger: Ledger) -> 
     granted, denied, expired, withdrawn, waiting = [await parked(ledger) for _ in range(5)]
     await decide(ledger, granted)
     await decide(ledger, denied, verdict="deny")
-    await ledger.pool.execute(
+    await ledger.system.execute(
         "UPDATE approvals SET expires_at = now() - interval '1 second' WHERE approval_id = $1", expired.approval_id
     )
     await ledger.approvals.expire(expired.request_id)
@@ -179,7 +179,7 @@ async def test_the_state_of_a_call_is_a_fold_over_its_events(ledger: Ledger) -> 
         "effect.intended": "in_progress",
         "effect.unknown": "outcome_unknown",
     }
-    rows = await ledger.pool.fetch("SELECT request_id, status, code FROM calls")
+    rows = await ledger.system.fetch("SELECT request_id, status, code FROM calls")
     assert len(rows) == 7
     for row in rows:
         status = code = None

@@ -59,7 +59,7 @@ async def test_tokens_and_sessions_are_not_in_the_database(ledger: Ledger) -> No
     signed_in = await ledger.principals.sign_in("ana", PASSWORD)
     assert signed_in is not None
     for table in ("tokens", "sessions", "users", "runs"):
-        content = str(await ledger.pool.fetch(f"SELECT t::text FROM {table} t"))
+        content = str(await ledger.system.fetch(f"SELECT t::text FROM {table} t"))
         for secret in (run.token, token, signed_in[0], PASSWORD):
             assert secret not in content
 
@@ -81,7 +81,7 @@ async def test_a_runs_token_carries_its_binding_until_the_run_ends(ledger: Ledge
         "expires_at = now() - interval '1 second'",
         "expires_at = now() + interval '1 hour', revoked_at = now()",
     ):
-        await ledger.pool.execute(f"UPDATE runs SET {ending}")
+        await ledger.system.execute(f"UPDATE runs SET {ending}")
         assert await ledger.principals.authenticate(run.token) is None
 
 
@@ -120,7 +120,7 @@ async def test_a_session_ends_by_time_and_by_signing_out(ledger: Ledger) -> None
     await ledger.principals.sign_out(first[0])
     assert await ledger.principals.session(first[0]) is None
     assert await ledger.principals.session(second[0]) is not None
-    await ledger.pool.execute("UPDATE sessions SET expires_at = now() - interval '1 second'")
+    await ledger.system.execute("UPDATE sessions SET expires_at = now() - interval '1 second'")
     assert await ledger.principals.session(second[0]) is None
 
 
