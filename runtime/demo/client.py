@@ -98,10 +98,7 @@ def _object(response: httpx.Response) -> dict[str, Any]:
 
 
 def _read_answer(response: httpx.Response) -> Answer:
-    content = _object(response)
-    # A problem document's own `status` is the HTTP status (RFC 9457); the call's is beside it.
-    status = content.get("call_status", content.get("status"))
     try:
-        return Answer.model_validate({**content, "status": status})
+        return Answer.model_validate(_object(response))
     except ValidationError:
         raise ApiProblem(f"the API answered something that is no reply (HTTP {response.status_code})") from None

@@ -84,10 +84,9 @@ def _problem(code: Code, request_id: str) -> Response:
     content = {
         "type": f"/codes/{code}",
         "title": spec.title,
-        "status": spec.http_status,
         "detail": spec.title,
         "instance": f"/v1/tool-calls/{request_id}",
         **_reply(code, request_id),
-        "call_status": spec.status,
+        "http_status": spec.http_status,
     }
     return JSONResponse(content, spec.http_status, media_type="application/problem+json")
