@@ -64,13 +64,14 @@ class StandIn:
         if spec.http_status >= 400:
             return _problem(code, request_id)
         reply = _reply(code, request_id)
-        return Response(json.dumps({**reply, "status": spec.status}), spec.http_status, media_type="application/json")
+        return Response(json.dumps(reply), spec.http_status, media_type="application/json")
 
 
 def _reply(code: Code, request_id: str) -> dict[str, Any]:
     spec = REGISTRY[code]
     return {
         "ok": spec.status in ("executed", "pending_approval"),
+        "status": spec.status,
         "request_id": request_id,
         "code": code,
         "message": f"{spec.title}. More.",
