@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import pytest
 import pytest_asyncio
 import uvicorn
-from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright, expect
 
 from tests.api.parked import Office, office
 
@@ -37,6 +37,9 @@ def chromium() -> str:
         pytest.fail("no Chromium was found: install one, or name it in CHROMIUM")
     return found
 
+
+# Awaited conditions, on machines that may be busy.
+expect.set_options(timeout=30_000)
 
 # One browser for all tests of a file: they and it share the file's event loop.
 in_browser = pytest.mark.asyncio(loop_scope="module")
