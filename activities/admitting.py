@@ -6,12 +6,14 @@ from typing import Any
 from temporalio import activity
 
 from activities import deciding
+from activities.diagnosing import Account, followed_step
 from activities.effects import Effects
 from activities.proposals import check_call, read_facts
 from activities.services import Services, benign, workflow_id
 from activities.tracing import describe_outcome, describe_tool, step
 from gateways.protocols import SystemUnavailable
-from ledger.admission import Admitted, AlreadyAdmitted, RequestIdTaken, RunState
+from gateways.trail import Trail
+from ledger.admission import Admitted, AlreadyAdmitted, RequestIdTaken, RunRevoked, RunState
 from ledger.records import CallRecord
 from schemas.calls import Call, Progress, ToolCallInput
 from schemas.codes import Code
@@ -32,6 +34,10 @@ class Admission:
 
         Raises non-retryable ApplicationErrors for a call that no run may make; nothing is recorded of those.
         """
+        async with followed_step(self._services, "admit", request.request_id) as account:
+            return await self._admit(request, account)
+
+    async def _admit(self, request: ToolCallInput, account: Account) -> Progress:
         with step("counterseal.admit", request.request_id) as span:
             admissions = self._services.ledger.admissions
             run = await admissions.run(request.run_id, workflow_id())
@@ -39,29 +45,36 @@ class Admission:
                 raise benign("there is no such run", "UnknownRun")
             if run.existing is not None:
                 return await self._known(run.existing)
+            account.made_by(run.binding, request.tool)
             call, entry, arguments = check_call(self._services, run, request, workflow_id())
+            account.trail.mark("input_validated")
             describe_tool(span, run.binding, entry.manifest, call.key_hash)
             try:
-                record = await self._new(run, call, entry, arguments)
+                record = await self._new(run, call, entry, arguments, account.trail)
             except AlreadyAdmitted as known:
                 return await self._known(known.request_id)
             except RequestIdTaken:
                 raise benign("another call has this request id", "RequestIdTaken") from None
+            except RunRevoked:
+                raise benign("the run is closed", "RunClosed") from None
             if record.details.effect is not None:
-                record = await self._effects.send(record, record.details.effect)
+                account.trail.mark("authorised")
+                record = await self._effects.send(record, record.details.effect, account.trail)
             describe_outcome(span, record)
+            await account.ended(record)
             return self._effects.resume(self._services.moved(record))
 
     async def _known(self, request_id: str) -> Progress:
         return self._effects.resume(await self._services.ledger.calls.read(request_id))
 
-    async def _new(self, run: RunState, call: Call, entry: Entry, arguments: Arguments) -> CallRecord:
+    async def _new(self, run: RunState, call: Call, entry: Entry, arguments: Arguments, trail: Trail) -> CallRecord:
         try:
             if isinstance(entry.tool, ReadTool):
-                admitted = await self._read(call, entry, entry.tool, arguments)
+                admitted = await self._read(call, entry, entry.tool, arguments, trail)
                 return await self._services.ledger.admissions.record(call, admitted, run.now)
             return await self._write(run.now, call, entry, arguments)
         except SystemUnavailable as problem:
+            trail.problem = problem.problem
             admitted = deciding.unreadable(self._services.policy, call, problem.problem)
             return await self._services.ledger.admissions.record(call, admitted, run.now)
 
@@ -81,12 +94,16 @@ class Admission:
             lambda reads: deciding.admit(services.policy, proposed, windows, reads, inline=services.inline),
         )
 
-    async def _read(self, call: Call, entry: Entry, tool: ReadTool[Any, Any], arguments: Arguments) -> Admitted:
+    async def _read(
+        self, call: Call, entry: Entry, tool: ReadTool[Any, Any], arguments: Arguments, trail: Trail
+    ) -> Admitted:
         policy = self._services.policy
         decision = deciding.decide_read(policy, call, entry)
         if decision.verdict != "free":
             return deciding.refused(call, decision, {}, {})
-        found = await tool.read(arguments, call.binding, self._services.systems)
+        trail.mark("authorised")
+        with trail.during("read"):
+            found = await tool.read(arguments, call.binding, self._services.systems)
         if isinstance(found, Refusal):
             return deciding.refused(call, deciding.refused_by_facts(policy, found), {}, {})
         return deciding.answered(

@@ -3,6 +3,7 @@
 from temporalio import activity
 
 from activities.decisions import Decisions
+from activities.diagnosing import followed_step
 from activities.effects import Effects
 from activities.services import Services
 from activities.tracing import describe_outcome, step
@@ -20,19 +21,27 @@ class Closing:
     @activity.defn(name="deny")
     async def deny(self, request: ExecuteRequest) -> Progress:
         """Record a denial that was delivered (or find it recorded). `hold` when it is not a valid decision."""
-        with step("counterseal.deny", request.request_id) as span:
-            record = await self._services.ledger.calls.read(request.request_id)
-            if request.token is not None and not record.settled:
-                record = await self._decisions.take(record, request.approval_id, request.token)
-            describe_outcome(span, record)
+        async with followed_step(self._services, "deny", request.request_id) as account:
+            with step("counterseal.deny", request.request_id) as span:
+                record = await self._services.ledger.calls.read(request.request_id)
+                account.about(record)
+                if request.token is not None and not record.settled:
+                    record = await self._decisions.take(record, request.approval_id, request.token)
+                describe_outcome(span, record)
+            if record.status == "denied":
+                await account.ended(record)
             return self._effects.resume(record)
 
     @activity.defn(name="expire")
     async def expire(self, request: CallRef) -> Progress:
         """The deadline has passed: expiry never approves."""
-        with step("counterseal.expire", request.request_id) as span:
-            record = self._services.moved(await self._services.ledger.approvals.expire(request.request_id))
-            describe_outcome(span, record)
+        async with followed_step(self._services, "expire", request.request_id) as account:
+            with step("counterseal.expire", request.request_id) as span:
+                record = self._services.moved(await self._services.ledger.approvals.expire(request.request_id))
+                account.about(record)
+                describe_outcome(span, record)
+            if record.status in ("denied", "expired"):
+                await account.ended(record)
             return self._effects.resume(record)
 
     @activity.defn(name="withdraw")

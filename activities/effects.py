@@ -7,11 +7,13 @@ from temporalio import activity
 
 from activities import deciding
 from activities.decisions import Decisions
+from activities.diagnosing import Account, followed_step
 from activities.outcomes import after_attempt, after_inspection
 from activities.proposals import read_facts
 from activities.services import Services
 from activities.tracing import describe_outcome, describe_tool, step, waited
 from gateways.protocols import SystemUnavailable
+from gateways.trail import Trail
 from ledger.admission import Reads
 from ledger.records import CallRecord, Step
 from schemas.calls import CallRef, ExecuteRequest, Next, Progress
@@ -35,8 +37,13 @@ class Effects:
         Progress: `settled`, `inspect` (outcome unknown), `hold` (what was delivered is no valid decision), or `execute`
         (facts could not be read; nothing was sent).
         """
+        async with followed_step(self._services, "execute", request.request_id) as account:
+            return await self._execute(request, account)
+
+    async def _execute(self, request: ExecuteRequest, account: Account) -> Progress:
         with step("counterseal.execute", request.request_id) as span:
             record = await self._services.ledger.calls.read(request.request_id)
+            account.about(record)
             entry, _ = self._tool(record)
             call = record.details.call
             describe_tool(span, call.binding, entry.manifest, call.key_hash)
@@ -44,6 +51,7 @@ class Effects:
             if record.verdict == "hold" and record.intended_at is None and not record.settled:
                 record, approved = await self._decisions.approved(record, request.approval_id, request.token)
                 if approved is None:
+                    await account.ended(record)
                     return self.resume(record)
                 waited("approval.wait", record, record.created_at, approved.decided_at)
             describe_outcome(span, record)
@@ -51,26 +59,40 @@ class Effects:
                 return self.resume(record)
             try:
                 record, changed = await self._intend(record, entry, approved)
-            except SystemUnavailable:
+            except SystemUnavailable as problem:
+                account.trail.problem = problem.problem
+                await account.keep(record, failure=problem)
                 return self.resume(record)
             self._services.moved(record)
-            if not changed or record.details.effect is None or record.settled:
+            if not changed:
                 return self.resume(record)
-            record = await self.send(record, record.details.effect)
-            describe_outcome(span, record)
+            if record.details.effect is not None and not record.settled:
+                account.trail.mark("authorised")
+                record = await self.send(record, record.details.effect, account.trail)
+                describe_outcome(span, record)
+            await account.ended(record)
             return self.resume(record)
 
     @activity.defn(name="inspect")
     async def inspect(self, request: CallRef) -> Progress:
         """Look the effect up by its operation id and record what was found."""
+        async with followed_step(self._services, "inspect", request.request_id) as account:
+            return await self._inspect(request, account)
+
+    async def _inspect(self, request: CallRef, account: Account) -> Progress:
         with step("counterseal.inspect", request.request_id) as span:
             record = await self._services.ledger.calls.read(request.request_id)
+            account.about(record)
             effect = record.details.effect
             if record.settled or effect is None:
                 return self.resume(record)
             entry, tool = self._tool(record)
             describe_tool(span, record.details.call.binding, entry.manifest, record.details.call.key_hash)
-            found = await tool.inspect(effect, self._services.systems)
+            # The intent was committed, so this was passed before anything was sent.
+            account.trail.mark("authorised")
+            with account.trail.during("inspection"):
+                found = await tool.inspect(effect, self._services.systems)
+            account.trail.conclude(found)
             done = tool.done(self._arguments(record), found.result) if found.kind == "confirmed" else ""
 
             def decide(current: CallRecord, now: datetime) -> Step | None:
@@ -80,12 +102,16 @@ class Effects:
 
             record, _ = await self._services.ledger.calls.advance(request.request_id, decide)
             describe_outcome(span, record)
-            return self.resume(self._services.moved(record))
+            self._services.moved(record)
+            await account.keep(record)
+            return self.resume(record)
 
-    async def send(self, record: CallRecord, effect: Effect) -> CallRecord:
+    async def send(self, record: CallRecord, effect: Effect, trail: Trail) -> CallRecord:
         """Send an effect whose intent this very call just committed, and record the outcome."""
         entry, tool = self._tool(record)
-        outcome = await tool.execute(effect, self._services.systems)
+        with trail.during("effect"):
+            outcome = await tool.execute(effect, self._services.systems)
+        trail.conclude(outcome)
         done = tool.done(self._arguments(record), outcome.result) if outcome.kind == "confirmed" else ""
 
         def decide(current: CallRecord, now: datetime) -> Step | None:
@@ -114,6 +140,8 @@ class Effects:
         def decide(current: CallRecord, reads: Reads) -> Step | None:
             if current.settled or current.intended_at is not None:
                 return None
+            if reads.revoked:
+                return deciding.voided(current.approval_id, "the run was revoked", {})
             if isinstance(proposed, Refusal):
                 return deciding.voided(current.approval_id, "the record can no longer be found", {})
             approved_digest = approved.action_digest if approved else None

@@ -22,6 +22,7 @@ class Services:
 
     `inline`: this process may send a free call's effect within `admit`, in the same workflow task. Otherwise, and for
     approved calls, effects run on the task queue `{task_queue}-{manifest.queue}`.
+    `tenant` is whose operators find what belongs to no tenant.
     `committed` is called with the workflow id of each call that this process just moved on.
     """
 
@@ -31,6 +32,7 @@ class Services:
     systems: Systems
     verifier: DecisionVerifier
     task_queue: str
+    tenant: str
     inline: bool
     committed: Callable[[str], None]
 

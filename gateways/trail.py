@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-from schemas.diagnostics import BOUNDARIES, BoundaryName, ExchangeAccount, Mark, Purpose
+from schemas.diagnostics import BOUNDARIES, BoundaryName, ExchangeAccount, Mark, Outcome, Purpose
+from schemas.effects import Attempt, Inspection
 
 _current: ContextVar["Trail | None"] = ContextVar("trail", default=None)
 
@@ -23,6 +24,8 @@ class Trail:
         self.began_at = datetime.now(UTC)
         self.exchanges: list[ExchangeAccount] = []
         self.purpose: Purpose = "facts"
+        self.outcome: Outcome | None = None
+        self.problem: str | None = None
         self._began = time.monotonic()
         self._marks: dict[BoundaryName, int] = {}
 
@@ -34,6 +37,12 @@ class Trail:
         """The action has passed these boundaries."""
         for boundary in boundaries:
             self._marks.setdefault(boundary, self.elapsed_ms)
+
+    def conclude(self, outcome: Attempt | Inspection) -> None:
+        """What was made of the exchanges about the effect."""
+        self.outcome, self.problem = outcome.kind, outcome.exchange.problem
+        if outcome.kind != "unknown" and outcome.exchange.reached == "response_received":
+            self.mark("result_returned")
 
     @contextmanager
     def during(self, purpose: Purpose) -> Generator[None]:

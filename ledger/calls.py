@@ -1,17 +1,13 @@
 """Reading calls and moving them on: a change is events plus the projections that follow, in one transaction."""
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
-
-from pydantic import JsonValue
 
 from ledger.chain import EventRow, body_context, extend
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.queries import load
 from ledger.records import CallRecord, Step, details_context, open_record
-from schemas.canonical import canonical
 from schemas.codes import Status
 from schemas.events import EVENT, Event
 
@@ -130,13 +126,6 @@ class Calls:
         """(request id, workflow id, status, changed at) of calls that should be running, after a cursor."""
         rows = await self._pool.fetch(_SQL["open_calls"], seconds, *after, limit)
         return [(row["request_id"], row["workflow_id"], row["status"], row["updated_at"]) for row in rows]
-
-    async def diagnose(self, record: CallRecord, account: dict[str, JsonValue]) -> None:
-        """Store the protected record of what went wrong."""
-        async with self._pool.acquire() as connection:
-            key = await self._keys.for_subject(connection, record.tenant, record.details.call.binding.customer_id)
-            body = key.seal(json.dumps(account).encode(), canonical([record.tenant, record.request_id, "diagnostic"]))
-            await connection.execute(_SQL["insert_diagnostic"], record.request_id, record.tenant, key.key_id, body)
 
 
 def columns(rows: Sequence[EventRow]) -> tuple[list[object], ...]:

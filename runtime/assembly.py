@@ -42,6 +42,11 @@ async def core(settings: Settings, *, connections: int = 10) -> AsyncGenerator[C
     catalog = Catalog.load(*([settings.tools_path] if settings.tools_path else []))
     database = await connect(settings.database_url.get_secret_value(), maximum=connections)
     try:
+        if not await database.is_guarded():
+            raise SettingsError(
+                "COUNTERSEAL_DATABASE_URL: its role passes row-level security by; use counterseal_service, or another"
+                " that is no superuser"
+            )
         ledger = Ledger.over(database, master)
         yield Core(settings, master, ledger, catalog, await temporal_client(master))
     finally:
@@ -76,6 +81,7 @@ async def activity_services(
             systems=_systems(settings, client),
             verifier=DecisionVerifier.of(core.master),
             task_queue=settings.task_queue,
+            tenant=settings.tenant,
             inline=inline,
             committed=committed,
         )
@@ -85,7 +91,13 @@ def _systems(settings: Settings, client: httpx.AsyncClient) -> Systems:
     payments = _payments_endpoint(settings)
     if settings.store_url is None or settings.store_key is None:
         raise SettingsError("COUNTERSEAL_STORE_URL and COUNTERSEAL_STORE_KEY are needed: the order system")
-    orders = Endpoint(settings.store_url, settings.store_key, settings.exchange_seconds, propagate_trace=True)
+    orders = Endpoint(
+        settings.store_url,
+        settings.store_key,
+        settings.exchange_seconds,
+        propagate_trace=True,
+        credential_id="settings:store_key",
+    )
     egress = Egress((payments.base_url, orders.base_url))
     return Systems(
         payments=payment_gateway(settings.payment_gateway, payments, client, egress),
@@ -103,4 +115,5 @@ def _payments_endpoint(settings: Settings) -> Endpoint:
     if base is None or key is None:
         raise SettingsError(f"{names} are needed: the payment gateway is {settings.payment_gateway}")
     ours = settings.payment_gateway == "sandbox"
-    return Endpoint(base, key, settings.exchange_seconds, propagate_trace=ours)
+    name = "sandbox_gateway_key" if ours else "stripe_api_key"
+    return Endpoint(base, key, settings.exchange_seconds, propagate_trace=ours, credential_id=f"settings:{name}")

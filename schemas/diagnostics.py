@@ -21,6 +21,7 @@ BOUNDARIES: tuple[BoundaryName, ...] = get_args(BoundaryName)
 MarkName = BoundaryName | Literal["connected", "tls_started", "tls_established", "request_sent", "body_read"]
 StepName = Literal["edge", "admit", "execute", "inspect", "deny", "expire"]
 Purpose = Literal["facts", "read", "effect", "inspection"]
+Outcome = Literal["confirmed", "failed", "absent", "unknown"]
 Cause = Literal["name_not_resolved", "connection_refused", "connection_reset", "tls", "timeout"]
 TokenState = Literal["live", "unknown", "expired", "revoked"]
 
@@ -54,10 +55,10 @@ class RawException(Model):
 
 
 class Body(Model):
-    """A body by its size and its fingerprint (keyed, one-way); `fingerprint` is None where nothing was read of it."""
+    """What was read of a body: its size in bytes and its fingerprint (keyed, one-way)."""
 
-    size: int | None
-    fingerprint: str | None
+    size: int
+    fingerprint: str
 
 
 class ExchangeAccount(Model):
@@ -116,9 +117,9 @@ class Diagnostic(Model):
     attempt: int = 1
     began_at: datetime
     elapsed_ms: int
-    status: Status | None
-    code: Code | None
-    told: str | None
+    status: Status | None = None
+    code: Code | None = None
+    told: str | None = None
     """The sentence that the caller got."""
     tool: str | None = None
     workflow_id: str | None = None
@@ -126,10 +127,10 @@ class Diagnostic(Model):
     rule: str | None = None
     because: str | None = None
     policy_version: str | None = None
-    outcome: Literal["confirmed", "failed", "absent", "unknown"] | None = None
+    outcome: Outcome | None = None
     """What was concluded from the exchanges about the effect."""
     problem: str | None = None
-    """Why the effect's outcome is not known, or that it failed, in one word of ours."""
+    """What was wrong, in one word of ours, e.g. `timeout`, `mismatched_amount`."""
     marks: tuple[Mark, ...] = ()
     """The boundaries that the action itself passed; reading facts for it is told by `exchanges` alone."""
     exchanges: tuple[ExchangeAccount, ...] = ()

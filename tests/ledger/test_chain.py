@@ -1,7 +1,7 @@
 """The events of a call: append-only, chained, encrypted, and enough to rebuild where the call stands."""
 
 import dataclasses
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -13,6 +13,7 @@ from ledger.chain import GENESIS, EventRow, body_context, event_hash
 from ledger.ledger import Ledger
 from ledger.queries import load
 from ledger.records import CallRecord
+from schemas.diagnostics import Diagnostic
 from schemas.effects import Confirmed
 from schemas.events import CallSettled
 from tests.ledger.refunds import NOTE, Refund, advance, decide, exchange, parked
@@ -143,7 +144,14 @@ async def test_nothing_that_people_or_agents_said_is_readable_in_the_database(le
     reason = "Ada Example called, the lamp was broken"
     await decide(ledger, approval, verdict="deny", reason=reason)
     executed = await _executed(ledger)
-    await ledger.calls.diagnose(executed, {"said": "a diagnostic about Ada Example"})
+    told = Diagnostic(
+        request_id=executed.request_id,
+        step="admit",
+        began_at=datetime.now(UTC),
+        elapsed_ms=1,
+        told="a diagnostic about Ada Example",
+    )
+    await ledger.diagnostics.store(told, executed.tenant, executed.details.call.binding.customer_id)
     secrets = [NOTE, reason, "Ada Example", "amount_cents", '"amount', "idempotency_key", "delivered", "4242"]
     columns = await ledger.system.fetch(
         "SELECT c.table_name, c.column_name, c.data_type FROM information_schema.columns c"
