@@ -55,11 +55,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What the transaction read under its locks: the clock, what others hold of the resource, usage by window."""
+    """What the transaction read under its locks: the clock, what others hold of the resource, usage by window, and
+    whether the run was revoked (it may also have expired, which ends nothing that was begun)."""
 
     now: datetime
     reserved: int
     usage: dict[str, Usage]
+    revoked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,10 @@ class RequestIdTaken(Exception):
     """Another call, of another workflow, has this request id."""
 
 
+class RunRevoked(Exception):
+    """The run was revoked while the call was being proposed."""
+
+
 class Admissions:
     """Admits calls."""
 
@@ -118,7 +124,7 @@ class Admissions:
     ) -> CallRecord:
         """Count under locks, let `decide` (pure) say what becomes of the call, and record it.
 
-        Raises AlreadyAdmitted and RequestIdTaken.
+        Raises AlreadyAdmitted, RunRevoked and RequestIdTaken.
 
         `resource` is the subject whose reservations matter; `facts_since` is the database's clock from before its
         facts were read, so that what was spent since is still counted as reserved.
@@ -198,14 +204,17 @@ class Admissions:
             call.tool,
             resource,
             facts_since,
+            call.binding.run_id,
         )
         if strict and rows[0]["existing"] is not None:
             raise AlreadyAdmitted(rows[0]["existing"])
+        if strict and rows[0]["revoked"]:
+            raise RunRevoked
         usage: dict[str, Usage] = {}
         for row in rows[: len(windows)]:
             window = windows[int(row["i"])]
             usage[window.name] = Usage(row["count"], row["amount"], row["oldest"])
-        return Reads(rows[0]["now"], rows[0]["reserved"], usage)
+        return Reads(rows[0]["now"], rows[0]["reserved"], usage, rows[0]["revoked"])
 
     async def _insert(self, connection: Connection, call: Call, admitted: Admitted, now: datetime) -> CallRecord:
         binding, decision, effect = call.binding, admitted.decision, admitted.effect

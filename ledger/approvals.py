@@ -130,6 +130,7 @@ class Approvals:
             decision.decision_id,
             decision.approval_id,
             decision.request_id,
+            record.tenant,
             decision.approver,
             decision.verdict,
             now,
@@ -234,7 +235,7 @@ class Approvals:
             event = ApprovalViewed(approval_id=approval.approval_id, viewer=viewer)
             return Step([event], record.status, record.code)
 
-        if await self._pool.fetchval(_SQL["insert_view"], approval.approval_id, viewer):
+        if await self._pool.fetchval(_SQL["insert_view"], approval.approval_id, approval.tenant, viewer):
             await self._calls.advance(approval.request_id, step)
 
     async def undelivered(self, seconds: float) -> list[Undelivered]:

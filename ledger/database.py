@@ -111,6 +111,12 @@ class Database:
             raise ValueError("that is no tenant's name")
         return Pool(self._tenants, name)
 
+    async def is_guarded(self) -> bool:
+        """Whether row-level security holds for the role of these connections: superusers pass it by."""
+        return await self.system.fetchval(
+            "SELECT NOT (rolsuper OR rolbypassrls) FROM pg_roles WHERE rolname = current_user"
+        )
+
     async def close(self) -> None:
         await self._tenants.close()
         await self._everyones.close()

@@ -19,7 +19,7 @@ def migrate(database_url: str) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(_FOLDER))
-    config.attributes["url"] = database_url.replace("postgresql://", "postgresql+asyncpg://", 1)
+    config.attributes["url"] = database_url
     command.upgrade(config, "head")
 
 

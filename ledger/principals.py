@@ -24,6 +24,8 @@ _HASHER = PasswordHasher()
 # Verified when the user is unknown, so that a wrong name takes as long as a wrong password.
 _NOBODY = _HASHER.hash(secrets.token_hex(16))
 _HASHES_AT_ONCE = 4
+# 128 bits in base64url.
+_SHORTEST = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Principal:
     kind: TokenKind
     tenant: str
     name: str
+    token_id: str | None = None
     binding: Binding | None = None
     tools: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
@@ -61,7 +64,8 @@ def new_token(kind: TokenKind) -> str:
     return f"{_PREFIX[kind]}_{secrets.token_urlsafe(32)}"
 
 
-def _hash(token: str) -> bytes:
+def token_hash(token: str) -> bytes:
+    """What is stored of a token, and looked up."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -78,7 +82,10 @@ class Principals:
 
         Looked up by hash in the database on every request, so a revocation holds from the very next one.
         """
-        row = await self._database.system.fetchrow(_SQL["by_token"], _hash(token))
+        # Whose it is can only be known afterwards: this looks among every tenant's. Constant in time where it counts:
+        # an index compares SHA-256 hashes. How far that of a guess agrees with a stored one says nothing about the
+        # token, and a guesser cannot choose it.
+        row = await self._database.system.fetchrow(_SQL["by_token"], token_hash(token))
         if row is None:
             return None
         binding = None
@@ -88,6 +95,7 @@ class Principals:
             kind=row["kind"],
             tenant=row["tenant"],
             name=row["principal"],
+            token_id=row["token_id"],
             binding=binding,
             tools=frozenset(row["tools"] or ()),
             roles=frozenset(row["roles"] or ()),
@@ -102,16 +110,28 @@ class Principals:
         token: str | None = None,
         expires_at: datetime | None = None,
     ) -> tuple[str, str]:
-        """(token id, token). `token` gives a known value, for seeding; it is stored once."""
+        """(token id, token). `token` gives a known value, for seeding; it is stored once.
+
+        Raises ValueError for a value that has not even the length of 128 bits.
+        """
         value = token or new_token(kind)
+        if len(value) < _SHORTEST:
+            raise ValueError("a token must be random, and have 128 bits at least")
         token_id = f"tok_{secrets.token_hex(8)}"
         await self._database.tenant(tenant).execute(
-            _SQL["insert_token"], token_id, _hash(value), kind, tenant, principal, None, expires_at
+            _SQL["insert_token"], token_id, token_hash(value), kind, tenant, principal, None, expires_at
         )
         return token_id, value
 
     async def revoke(self, token_id: str) -> bool:
+        """Whether there was such a token unrevoked. A run ends with its own token and with the one that opened it."""
         return await self._database.system.fetchval(_SQL["revoke_token"], token_id) is not None
+
+    async def revoke_run(self, service: Principal, run_id: str) -> datetime | None:
+        """When the run ended: now, or when it was revoked before. None when this service opened no such run."""
+        return await self._database.tenant(service.tenant).fetchval(
+            _SQL["revoke_run"], run_id, service.tenant, service.name
+        )
 
     async def tokens(self) -> list[asyncpg.Record]:
         return await self._database.system.fetch(_SQL["list_tokens"])
@@ -132,7 +152,8 @@ class Principals:
             service.name,
             seconds,
             f"tok_{secrets.token_hex(8)}",
-            _hash(token),
+            token_hash(token),
+            service.token_id,
         )
         return OpenedRun(run_id, token, expires_at)
 
@@ -165,15 +186,18 @@ class Principals:
             return None
         secret, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         await self._database.system.execute(_SQL["prune_sessions"])
-        await self._database.system.execute(_SQL["open_session"], _hash(secret), row["username"], csrf, seconds)
-        return secret, Person(row["tenant"], row["username"], row["display_name"], frozenset(row["roles"]), csrf)
+        person = Person(row["tenant"], row["username"], row["display_name"], frozenset(row["roles"]), csrf)
+        await self._database.tenant(person.tenant).execute(
+            _SQL["open_session"], token_hash(secret), person.tenant, person.username, csrf, seconds
+        )
+        return secret, person
 
     async def session(self, secret: str) -> Person | None:
         """Who is signed in with this session; None when it ended or the person is disabled."""
-        row = await self._database.system.fetchrow(_SQL["session"], _hash(secret))
+        row = await self._database.system.fetchrow(_SQL["session"], token_hash(secret))
         if row is None:
             return None
         return Person(row["tenant"], row["username"], row["display_name"], frozenset(row["roles"]), row["csrf"])
 
     async def sign_out(self, secret: str) -> None:
-        await self._database.system.execute(_SQL["close_session"], _hash(secret))
+        await self._database.system.execute(_SQL["close_session"], token_hash(secret))

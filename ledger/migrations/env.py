@@ -1,7 +1,9 @@
 """Alembic environment: plain SQL files over asyncpg, under an advisory lock so that two starters do not race."""
 
 import asyncio
+from functools import partial
 
+import asyncpg
 from alembic import context
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -18,7 +20,9 @@ def _run(connection: Connection) -> None:
 
 
 async def _migrate() -> None:
-    engine = create_async_engine(context.config.attributes["url"], poolclass=NullPool)
+    # A migration changes every tenant's rows. The driver reads the URL itself, as it does everywhere else.
+    opened = partial(asyncpg.connect, context.config.attributes["url"], server_settings={"counterseal.tenant": "*"})
+    engine = create_async_engine("postgresql+asyncpg://", poolclass=NullPool, async_creator=opened)
     try:
         async with engine.connect() as connection:
             await connection.run_sync(_run)

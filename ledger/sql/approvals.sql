@@ -1,7 +1,7 @@
 -- name: insert_decision
 -- One decision a person and approval; the first wins.
-INSERT INTO decisions (decision_id, approval_id, request_id, approver, verdict, decided_at, key_id, body)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO decisions (decision_id, approval_id, request_id, tenant, approver, verdict, decided_at, key_id, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT DO NOTHING RETURNING decision_id
 
 -- name: lock_approval
@@ -10,7 +10,7 @@ SELECT * FROM approvals WHERE approval_id = $1 FOR UPDATE
 
 -- name: undelivered_decisions
 -- Decisions whose call has not moved on since: to be delivered again.
-SELECT d.*, c.tenant, c.workflow_id FROM decisions d JOIN calls c USING (request_id)
+SELECT d.*, c.workflow_id FROM decisions d JOIN calls c USING (request_id)
 WHERE c.status = 'in_progress' AND c.intended_at IS NULL AND d.verdict = 'approve'
   AND d.decided_at < now() - make_interval(secs => $1)
 ORDER BY d.decided_at LIMIT 500
@@ -45,12 +45,11 @@ SELECT EXISTS (SELECT FROM decisions WHERE decision_id = $1)
 
 -- name: insert_view
 -- A person's first look at an approval.
-INSERT INTO views (approval_id, viewer) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true
+INSERT INTO views (approval_id, tenant, viewer) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING true
 
 -- name: decisions_on
 -- What people decided on these approvals, in order.
-SELECT d.*, a.tenant FROM decisions d JOIN approvals a USING (approval_id)
-WHERE d.approval_id = ANY($1::text[]) ORDER BY d.decided_at, d.decision_id
+SELECT * FROM decisions WHERE approval_id = ANY($1::text[]) ORDER BY decided_at, decision_id
 
 -- name: approval_of_request
 -- The newest approval of a tenant's call.

@@ -28,6 +28,7 @@ from runtime.stack.ports import HOST
 SYSTEM_USER = "embedded_postgres"
 SUPERUSER = "postgres"
 OWNER = "counterseal"
+SERVICE = "counterseal_service"
 DATABASE = "counterseal"
 
 _NOT_YET = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
@@ -53,10 +54,14 @@ class Postgres:
 
     def url(self, database: str = DATABASE) -> str:
         """The connection URL of the role that owns the database (no superuser)."""
-        return f"postgresql://{OWNER}:{self._password(OWNER)}@{HOST}:{self.port}/{database}"
+        return self._url(OWNER, database)
+
+    def service_url(self, database: str = DATABASE) -> str:
+        """That of the role with the few rights that the service needs."""
+        return self._url(SERVICE, database)
 
     def superuser_url(self, database: str = SUPERUSER) -> str:
-        return f"postgresql://{SUPERUSER}:{self._password(SUPERUSER)}@{HOST}:{self.port}/{database}"
+        return self._url(SUPERUSER, database)
 
     def command(self) -> Command:
         """The server's command line; `prepare` must have run."""
@@ -99,19 +104,23 @@ class Postgres:
             return False
 
     async def ensure_database(self) -> None:
-        """Create the owner role and the database where missing, and give the role its password."""
+        """Create the database and its owner's and the service's roles where missing; give the roles their passwords."""
         connection = await asyncpg.connect(self.superuser_url(), timeout=10)
         try:
-            if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", OWNER):
-                await connection.execute(f"CREATE ROLE {OWNER} LOGIN CREATEROLE")
-            statement = await connection.fetchval(
-                "SELECT format('ALTER ROLE %I PASSWORD %L', $1::text, $2::text)", OWNER, self._password(OWNER)
-            )
-            await connection.execute(statement)
+            for role in (OWNER, SERVICE):
+                if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):
+                    await connection.execute(f"CREATE ROLE {role}")
+                statement = await connection.fetchval(
+                    "SELECT format('ALTER ROLE %I LOGIN PASSWORD %L', $1::text, $2::text)", role, self._password(role)
+                )
+                await connection.execute(statement)
             if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", DATABASE):
                 await connection.execute(f"CREATE DATABASE {DATABASE} OWNER {OWNER}")
         finally:
             await connection.close()
+
+    def _url(self, role: str, database: str) -> str:
+        return f"postgresql://{role}:{self._password(role)}@{HOST}:{self.port}/{database}"
 
     def _password(self, role: str) -> str:
         return read_or_create_secret(self.keys / f"postgres-{role}.password", secrets.token_hex(24))

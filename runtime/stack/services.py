@@ -81,7 +81,8 @@ class Stack:
             temporal_ui=self._url("temporal_ui"),
             namespace=NAMESPACE,
             task_queue=TASK_QUEUE,
-            database=self.postgres.url(),
+            # For people and tools on this machine: shows every tenant's rows, which without a setting nobody sees.
+            database=f"{self.postgres.url()}?options=-c%20counterseal.tenant%3D*",
             sandbox=SandboxUrls(gateway=self._url("sandbox_gateway"), store=self._url("sandbox_store")),
             service_token=self.credentials.service_token,
             operator_token=self.credentials.operator_token,
@@ -127,14 +128,14 @@ class Stack:
         log = self.folder.logs / "migrate.log"
         if not await is_current(self.postgres.url()) and await run_to_end(self._program("migrate"), log) != 0:
             raise StackError(f"the database could not be brought to the current schema, see {log}")
-        await self.seed(self.postgres.url(), self.credentials.model_dump())
+        await self.seed(self.postgres.service_url(), self.credentials.model_dump())
 
     def _program(self, command: str, **extra: str) -> Command:
         environment = process_environment(
             command,
             self.folder,
             caller=self.caller,
-            database_url=self.postgres.url(),
+            database_url=self.postgres.url() if command == "migrate" else self.postgres.service_url(),
             ports=self.ports,
             sandbox_keys=self._sandbox_keys,
         )

@@ -137,14 +137,15 @@ class Refund:
             return deciding.admit(POLICY, proposed, windows, reads, inline=True)
 
         resource = f"payment:{self.payment_id}"
-        return await ledger.admissions.admit(proposed.call, windows, resource, since or datetime.now(UTC), decide)
+        own = ledger.of(self.binding.tenant)
+        return await own.admissions.admit(proposed.call, windows, resource, since or datetime.now(UTC), decide)
 
 
 async def parked(ledger: Ledger, **changes: Any) -> Approval:
     """A refund of 250.00 that waits for a person."""
     record = await Refund(25_000, available=50_000, **changes).admit(ledger)
     assert record.approval_id is not None
-    approval = await ledger.approvals.get(record.tenant, record.approval_id)
+    approval = await ledger.of(record.tenant).approvals.get(record.tenant, record.approval_id)
     assert approval is not None
     return approval
 
@@ -167,7 +168,7 @@ def decision(approval: Approval, verdict: Literal["approve", "deny"] = "approve"
 
 async def decide(ledger: Ledger, approval: Approval, **changes: Any) -> tuple[Verdict, CallRecord | None]:
     made = decision(approval, **changes)
-    return await ledger.approvals.decide(made, f"signed:{made.decision_id}")
+    return await ledger.of(made.tenant).approvals.decide(made, f"signed:{made.decision_id}")
 
 
 def exchange(reached: Boundary = "response_received") -> Exchange:
@@ -182,7 +183,7 @@ def exchange(reached: Boundary = "response_received") -> Exchange:
 
 
 async def advance(ledger: Ledger, record: CallRecord, step: Step) -> CallRecord:
-    return (await ledger.calls.advance(record.request_id, lambda _, __: step))[0]
+    return (await ledger.of(record.tenant).calls.advance(record.request_id, lambda _, __: step))[0]
 
 
 async def _main(url: str, payment_id: str, tenant: str, *amounts: str) -> None:

@@ -28,6 +28,7 @@ async def _person(ledger: Ledger, name: str = "ana", tenant: str = "acme") -> No
 
 @pytest.mark.parametrize("kind", ["service", "approver", "operator"])
 async def test_a_token_opens_until_it_is_revoked(ledger: Ledger, kind: TokenKind) -> None:
+    await _person(ledger)
     token_id, token = await ledger.principals.issue(kind, "acme", "ana")
     holder = await ledger.principals.authenticate(token)
     assert holder is not None
@@ -102,8 +103,10 @@ async def test_a_disabled_person_is_out_at_once_with_every_token_and_session(led
 
 async def test_a_token_takes_no_powers_from_a_namesake_in_another_tenant(ledger: Ledger) -> None:
     await _person(ledger, tenant="acme")
-    _, token = await ledger.principals.issue("approver", "other", "ana")
-    holder = await ledger.principals.authenticate(token)
+    _, approver = await ledger.principals.issue("approver", "other", "ana")
+    assert await ledger.principals.authenticate(approver) is None
+    _, operator = await ledger.principals.issue("operator", "other", "ana")
+    holder = await ledger.principals.authenticate(operator)
     assert holder is not None
     assert holder.roles == frozenset()
 

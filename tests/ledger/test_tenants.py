@@ -1,0 +1,302 @@
+"""Row-level security, the second wall: whatever a query forgets, a tenant's connection has its own rows alone."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+import pytest
+
+from ledger.database import Connection, Database, Pool, connect
+from ledger.ledger import Ledger
+from ledger.principals import Principal
+from runtime.stack.postgres import Postgres
+from tests.ledger.refunds import MASTER, Refund, decide, new_binding, open_ledger, parked
+
+TENANTS = ("acme", "globex")
+# What belongs to no tenant.
+_COMMON = {"alembic_version", "attempts", "policies"}
+_TABLES = """
+SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AS forced,
+       (SELECT array_agg(pg_get_expr(p.polqual, p.polrelid)) FROM pg_policy p WHERE p.polrelid = c.oid) AS policies,
+       EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant' AND a.attnotnull) AS named
+FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace ORDER BY c.relname
+"""
+
+
+async def _fill(ledger: Ledger, tenant: str) -> None:
+    """Rows of the tenant in every table."""
+    own = ledger.of(tenant)
+    approval = await parked(ledger, binding=new_binding(tenant=tenant))
+    await own.approvals.viewed(approval, f"ana-{tenant}")
+    await decide(ledger, approval)
+    await ledger.database.tenant(tenant).execute(
+        "INSERT INTO diagnostics (request_id, tenant, key_id, body) VALUES ($1, $2, 'dk_example', '')",
+        approval.request_id,
+        tenant,
+    )
+    await ledger.principals.add_user(tenant, f"ana-{tenant}", "Ana Example", "a long example password", ["finance"])
+    assert await ledger.principals.sign_in(f"ana-{tenant}", "a long example password") is not None
+    await ledger.principals.open_run(
+        Principal("service", tenant, "runtime"),
+        agent_id="support-bot",
+        actor_id="user_17",
+        customer_id="cus_1",
+        tools=["issue_refund"],
+        seconds=3600,
+    )
+
+
+async def _guarded_tables(ledger: Ledger) -> list[str]:
+    return [row["relname"] for row in await ledger.system.fetch(_TABLES) if row["relname"] not in _COMMON]
+
+
+@pytest.fixture
+async def three(database: str) -> AsyncIterator[Database]:
+    """Three connections for tenants, one for everyone."""
+    opened = await connect(database, maximum=4)
+    yield opened
+    await opened.close()
+
+
+async def test_every_table_is_guarded(ledger: Ledger) -> None:
+    rows = {row["relname"]: row for row in await ledger.system.fetch(_TABLES)}
+    for name, row in rows.items():
+        if name in _COMMON:
+            assert not row["named"], name
+            continue
+        assert row["forced"], f"{name}: enable and force row-level security"
+        assert row["named"], f"{name}: it needs a column tenant, not null"
+        assert len(row["policies"]) == 1, name
+        assert "counterseal.tenant" in row["policies"][0], name
+
+
+async def test_a_tenants_connection_finds_nothing_of_another(ledger: Ledger) -> None:
+    for tenant in TENANTS:
+        await _fill(ledger, tenant)
+    for table in await _guarded_tables(ledger):
+        async with ledger.database.tenant("acme").acquire() as connection:
+            found = await connection.fetch(f'SELECT DISTINCT tenant FROM "{table}"')
+            assert [row["tenant"] for row in found] == ["acme"], table
+            assert await connection.fetch(f"SELECT FROM \"{table}\" WHERE tenant = 'globex'") == []
+            assert (
+                await connection.execute(f"UPDATE \"{table}\" SET tenant = tenant WHERE tenant = 'globex'")
+                == "UPDATE 0"
+            )
+            assert await connection.execute(f"DELETE FROM \"{table}\" WHERE tenant = 'globex'") == "DELETE 0"
+        everyones = await ledger.system.fetch(f'SELECT DISTINCT tenant FROM "{table}" ORDER BY 1')
+        assert [row["tenant"] for row in everyones] == list(TENANTS), table
+
+
+async def test_a_tenants_connection_writes_nothing_for_another(ledger: Ledger) -> None:
+    await _fill(ledger, "acme")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await ledger.database.tenant("acme").execute("UPDATE calls SET tenant = 'globex'")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await ledger.of("acme").admissions.admit(*_admission(Refund(1_000, binding=new_binding(tenant="globex"))))
+
+
+def _admission(refund: Refund) -> tuple[Any, ...]:
+    def decide(_: Any) -> Any:
+        raise AssertionError("nothing is decided for a tenant whose key cannot even be made")
+
+    return refund.proposed.call, [], None, datetime.now(UTC), decide
+
+
+async def test_a_session_without_a_tenant_sees_nothing(ledger: Ledger, database: str) -> None:
+    await _fill(ledger, "acme")
+    connection = await asyncpg.connect(database)
+    try:
+        for table in await _guarded_tables(ledger):
+            assert await connection.fetchval(f'SELECT count(*) FROM "{table}"') == 0, table
+    finally:
+        await connection.close()
+
+
+async def test_what_a_url_sets_gives_a_tenants_connection_nothing_more(ledger: Ledger, database: str) -> None:
+    await _fill(ledger, "globex")
+    wide = f"{database}?options=-c%20counterseal.tenant%3D*"
+    connection = await asyncpg.connect(wide)
+    assert await connection.fetchval("SELECT count(*) FROM calls") == 1
+    await connection.close()
+    async with open_ledger(wide) as opened, opened.database.tenant("acme").acquire() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM calls") == 0
+        await connection.execute("RESET ALL")
+        assert await connection.fetchval("SELECT count(*) FROM calls") == 0
+
+
+@pytest.mark.parametrize("name", ["", "*"])
+async def test_nobody_and_everybody_are_no_tenants(ledger: Ledger, name: str) -> None:
+    with pytest.raises(ValueError, match="no tenant"):
+        ledger.of(name)
+    for statement in (
+        "INSERT INTO tokens (token_id, hash, kind, tenant, principal) VALUES ('t', '\\x00', 'service', $1, 'p')",
+        "INSERT INTO users (tenant, username, display_name, password_hash, roles) VALUES ($1, 'u', 'U', '', '{}')",
+    ):
+        with pytest.raises(asyncpg.CheckViolationError):
+            await ledger.system.execute(statement, name)
+
+
+async def _look(database: Database, tenant: str) -> None:
+    """One request's work: a statement by itself, or some in a transaction; now and then it breaks off."""
+    async with database.tenant(tenant).acquire() as connection:
+        assert await _seen(connection) == {tenant}
+        if random.random() < 0.5:
+            async with connection.transaction():
+                assert await _seen(connection) == {tenant}
+                await asyncio.sleep(0)
+                assert await _seen(connection) == {tenant}
+                if random.random() < 0.4:
+                    raise _BrokenOff
+                if random.random() < 0.2:
+                    await connection.execute("SELECT pg_sleep(30)")
+
+
+async def _seen(connection: Connection) -> set[str]:
+    return {row["tenant"] for row in await connection.fetch("SELECT tenant FROM users")}
+
+
+class _BrokenOff(Exception):
+    """A request that ends in the middle of its transaction."""
+
+
+async def test_interleaved_requests_of_two_tenants_never_see_each_others_rows(ledger: Ledger, three: Database) -> None:
+    for tenant in TENANTS:
+        await ledger.principals.add_user(tenant, f"ana-{tenant}", "Ana Example", "a long example password", [])
+
+    async def request(number: int) -> None:
+        work = asyncio.create_task(_look(three, TENANTS[number % 2 if number % 5 else 0]))
+        try:
+            # Some are cancelled while they wait, set the tenant, read, or sleep in their transaction.
+            async with asyncio.timeout(random.choice([0.001, 0.01, 0.05, 0.1])):
+                await work
+        except (TimeoutError, _BrokenOff):
+            pass
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(request(number) for number in range(200)))
+        await asyncio.gather(*(_look_plainly(three, TENANTS[number % 2]) for number in range(50)))
+
+
+async def _look_plainly(database: Database, tenant: str) -> None:
+    async with database.tenant(tenant).acquire() as connection:
+        assert await connection.fetchval("SELECT current_setting('counterseal.tenant')") == tenant
+        assert await _seen(connection) == {tenant}
+
+
+async def test_a_tenant_that_was_not_set_for_certain_is_set_again(
+    ledger: Ledger, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The statement that names the tenant ran, and whoever waited for it was cancelled."""
+    one = await connect(database, maximum=2)
+    try:
+        async with one.tenant("acme").acquire():
+            pass
+        execute = asyncpg.Connection.execute
+
+        async def execute_and_cancel(self: Any, query: str, *arguments: Any) -> str:
+            await execute(self, query, *arguments)
+            raise asyncio.CancelledError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncpg.Connection, "execute", execute_and_cancel)
+            with pytest.raises(asyncio.CancelledError):
+                await one.tenant("globex").fetch("SELECT")
+        for tenant in ("acme", "globex", "acme"):
+            assert await one.tenant(tenant).fetchval("SELECT current_setting('counterseal.tenant')") == tenant
+    finally:
+        await one.close()
+
+
+async def test_an_open_transaction_is_rolled_back_when_its_connection_goes_back(ledger: Ledger, database: str) -> None:
+    one = await connect(database, maximum=2)
+    try:
+        with pytest.raises(_BrokenOff):
+            await _break_off(one.tenant("acme"))
+        async with one.tenant("globex").acquire() as connection:
+            assert not connection.is_in_transaction()
+            assert await connection.fetchval("SHOW statement_timeout") == "0"
+        assert await ledger.system.fetchval("SELECT count(*) FROM users") == 0
+    finally:
+        await one.close()
+
+
+async def _break_off(pool: Pool) -> None:
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute(
+            "INSERT INTO users (tenant, username, display_name, password_hash, roles)"
+            " VALUES ('acme', 'ana', 'Ana Example', '', '{}')"
+        )
+        await connection.execute("SET LOCAL statement_timeout = '1s'")
+        raise _BrokenOff
+
+
+# The service's role
+
+
+async def test_the_services_role_admits_and_decides_but_changes_no_event(
+    ledger: Ledger, database: str, postgres_server: Postgres
+) -> None:
+    name = database.rpartition("/")[2]
+    async with open_ledger(postgres_server.service_url(name)) as service:
+        for tenant in TENANTS:
+            await _fill(service, tenant)
+        assert await service.database.is_guarded()
+        for statement in (
+            "UPDATE events SET type = 'call.decided'",
+            "DELETE FROM events",
+            "TRUNCATE events",
+            "UPDATE decisions SET verdict = 'approve'",
+            "DELETE FROM calls",
+            "ALTER TABLE events DISABLE ROW LEVEL SECURITY",
+            "DROP POLICY tenants ON calls",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await service.system.execute(statement)
+        for row in await ledger.system.fetch(_TABLES):
+            await service.system.fetch(f'SELECT FROM "{row["relname"]}"')
+
+
+async def test_a_superuser_is_told_apart(database: str, postgres_server: Postgres) -> None:
+    opened = await connect(postgres_server.superuser_url(database.rpartition("/")[2]))
+    try:
+        assert not await opened.is_guarded()
+    finally:
+        await opened.close()
+
+
+# What it costs
+
+
+@pytest.fixture
+async def counted(database: str) -> AsyncIterator[tuple[Ledger, list[str]]]:
+    """A ledger with one connection for tenants and one for everyone, and the statements that it sends."""
+    sent: list[str] = []
+    log: Callable[[Any], None] = lambda record: sent.append(record.query)  # noqa: E731
+    opened = await connect(database, maximum=2)
+    try:
+        for pool in (opened.system, opened.tenant("nobody")):
+            async with pool.acquire() as connection:
+                connection.add_query_logger(log)
+        yield Ledger.over(opened, MASTER), sent
+    finally:
+        await opened.close()
+
+
+async def test_an_admission_takes_six_round_trips(counted: tuple[Ledger, list[str]]) -> None:
+    """One for the run; begin, locks, reads, insert, commit. Nothing when the connection is taken or goes back."""
+    ledger, sent = counted
+    binding, other = new_binding(), new_binding()
+    await Refund(1_000, binding=binding).admit(ledger)
+    sent.clear()
+    await ledger.admissions.run(binding.run_id, "")
+    await Refund(1_000, binding=binding).admit(ledger)
+    assert len(sent) == 6, sent
+    sent.clear()
+    # One more where the connection was another tenant's last.
+    await Refund(1_000, binding=other).admit(ledger)
+    await Refund(1_000, binding=other).admit(ledger)
+    settings = [query for query in sent if "set_config" in query]
+    assert len(settings) == 1
