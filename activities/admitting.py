@@ -39,8 +39,8 @@ class Admission:
 
     async def _admit(self, request: ToolCallInput, account: Account) -> Progress:
         with step("counterseal.admit", request.request_id) as span:
-            admissions = self._services.ledger.admissions
-            run = await admissions.run(request.run_id, workflow_id())
+            # Whose run it is says the tenant, as with a token.
+            run = await self._services.ledger.admissions.run(request.run_id, workflow_id())
             if run is None:
                 raise benign("there is no such run", "UnknownRun")
             if run.existing is not None:
@@ -65,18 +65,18 @@ class Admission:
             return self._effects.resume(self._services.moved(record))
 
     async def _known(self, request_id: str) -> Progress:
-        return self._effects.resume(await self._services.ledger.calls.read(request_id))
+        return self._effects.resume(await self._services.here.calls.read(request_id))
 
     async def _new(self, run: RunState, call: Call, entry: Entry, arguments: Arguments, trail: Trail) -> CallRecord:
         try:
             if isinstance(entry.tool, ReadTool):
                 admitted = await self._read(call, entry, entry.tool, arguments, trail)
-                return await self._services.ledger.admissions.record(call, admitted, run.now)
+                return await self._services.here.admissions.record(call, admitted, run.now)
             return await self._write(run.now, call, entry, arguments)
         except SystemUnavailable as problem:
             trail.problem = problem.problem
             admitted = deciding.unreadable(self._services.policy, call, problem.problem)
-            return await self._services.ledger.admissions.record(call, admitted, run.now)
+            return await self._services.here.admissions.record(call, admitted, run.now)
 
     async def _write(self, facts_since: datetime, call: Call, entry: Entry, arguments: Arguments) -> CallRecord:
         services = self._services
@@ -84,9 +84,9 @@ class Admission:
         if isinstance(proposed, Refusal):
             decision = deciding.refused_by_facts(services.policy, proposed)
             admitted = deciding.refused(call, decision, {}, {})
-            return await services.ledger.admissions.record(call, admitted, facts_since)
+            return await services.here.admissions.record(call, admitted, facts_since)
         windows = deciding.windows_for(services.policy.tool(call.tool), call.binding, call.arguments.get("order_id"))
-        return await services.ledger.admissions.admit(
+        return await services.here.admissions.admit(
             call,
             windows,
             proposed.claim.resource if proposed.claim else None,

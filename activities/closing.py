@@ -23,7 +23,7 @@ class Closing:
         """Record a denial that was delivered (or find it recorded). `hold` when it is not a valid decision."""
         async with followed_step(self._services, "deny", request.request_id) as account:
             with step("counterseal.deny", request.request_id) as span:
-                record = await self._services.ledger.calls.read(request.request_id)
+                record = await self._services.here.calls.read(request.request_id)
                 account.about(record)
                 if request.token is not None and not record.settled:
                     record = await self._decisions.take(record, request.approval_id, request.token)
@@ -37,7 +37,7 @@ class Closing:
         """The deadline has passed: expiry never approves."""
         async with followed_step(self._services, "expire", request.request_id) as account:
             with step("counterseal.expire", request.request_id) as span:
-                record = self._services.moved(await self._services.ledger.approvals.expire(request.request_id))
+                record = self._services.moved(await self._services.here.approvals.expire(request.request_id))
                 account.about(record)
                 describe_outcome(span, record)
             if record.status in ("denied", "expired"):
@@ -48,6 +48,6 @@ class Closing:
     async def withdraw(self, request: CallRef) -> Progress:
         """The requester took the call back."""
         with step("counterseal.withdraw", request.request_id) as span:
-            record, _ = await self._services.ledger.approvals.withdraw(request.request_id, "requester")
+            record, _ = await self._services.here.approvals.withdraw(request.request_id, "requester")
             describe_outcome(span, record)
             return self._effects.resume(self._services.moved(record))

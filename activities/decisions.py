@@ -24,7 +24,7 @@ class Decisions:
             record = await self.take(record, approval_id, token)
         if record.approval_id is None or record.status != "in_progress":
             return record, None
-        for signed in await self._services.ledger.approvals.granted_by(record.approval_id):
+        for signed in await self._services.ledger.of(record.tenant).approvals.granted_by(record.approval_id):
             try:
                 decision = self._services.verifier.verify(signed)
             except BadDecision:
@@ -35,7 +35,7 @@ class Decisions:
 
     async def take(self, record: CallRecord, approval_id: str | None, token: str) -> CallRecord:
         """Verify and record what was delivered; what does not hold is recorded as rejected. The call as it then is."""
-        approvals = self._services.ledger.approvals
+        approvals = self._services.ledger.of(record.tenant).approvals
         try:
             decision = self._services.verifier.verify(token)
         except BadDecision as problem:

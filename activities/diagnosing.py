@@ -106,6 +106,7 @@ class Account:
         tenant, customer_id = (binding.tenant, binding.customer_id) if binding else (self._services.tenant, None)
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
+                # Not the tenant's own ledger: that would not see that the id is one of another tenant's calls.
                 await self._services.ledger.diagnostics.store(diagnostic, tenant, customer_id)
         except Exception as problem:  # noqa: BLE001 - the call has ended already, or is about to with its own exception
             _log.warning("diagnostic_not_kept", request_id=self._request_id, error_type=type(problem).__name__)

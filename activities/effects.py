@@ -42,7 +42,7 @@ class Effects:
 
     async def _execute(self, request: ExecuteRequest, account: Account) -> Progress:
         with step("counterseal.execute", request.request_id) as span:
-            record = await self._services.ledger.calls.read(request.request_id)
+            record = await self._services.here.calls.read(request.request_id)
             account.about(record)
             entry, _ = self._tool(record)
             call = record.details.call
@@ -81,7 +81,7 @@ class Effects:
 
     async def _inspect(self, request: CallRef, account: Account) -> Progress:
         with step("counterseal.inspect", request.request_id) as span:
-            record = await self._services.ledger.calls.read(request.request_id)
+            record = await self._services.here.calls.read(request.request_id)
             account.about(record)
             effect = record.details.effect
             if record.settled or effect is None:
@@ -100,7 +100,7 @@ class Effects:
                     return None
                 return after_inspection(current, effect, found, done=done, operation=entry.manifest.operation)
 
-            record, _ = await self._services.ledger.calls.advance(request.request_id, decide)
+            record, _ = await self._services.here.calls.advance(request.request_id, decide)
             describe_outcome(span, record)
             self._services.moved(record)
             await account.keep(record)
@@ -119,7 +119,7 @@ class Effects:
                 return None
             return after_attempt(effect, outcome, done=done, operation=entry.manifest.operation)
 
-        record, _ = await self._services.ledger.calls.advance(record.request_id, decide)
+        record, _ = await self._services.here.calls.advance(record.request_id, decide)
         return self._services.moved(record)
 
     def resume(self, record: CallRecord) -> Progress:
@@ -133,7 +133,7 @@ class Effects:
     ) -> tuple[CallRecord, bool]:
         """Read the facts again, ask the policy again, and commit the intent or the refusal."""
         services, call = self._services, record.details.call
-        run = await services.ledger.admissions.run(call.binding.run_id, call.workflow_id)
+        run = await services.here.admissions.run(call.binding.run_id, call.workflow_id)
         facts_since = run.now if run else record.created_at
         proposed = await read_facts(services, call, entry, self._arguments(record))
 
@@ -153,7 +153,7 @@ class Effects:
             return deciding.intended(services.policy, proposed, reads.now)
 
         claim = None if isinstance(proposed, Refusal) else proposed.claim
-        return await services.ledger.admissions.intend(call, claim.resource if claim else None, facts_since, decide)
+        return await services.here.admissions.intend(call, claim.resource if claim else None, facts_since, decide)
 
     def _tool(self, record: CallRecord) -> tuple[Entry, WriteTool[Any, Any, Any]]:
         entry = self._services.catalog.get(record.tool)

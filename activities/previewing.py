@@ -51,7 +51,8 @@ class Previewing:
             return deciding.refused_by_facts(policy, proposed), entry.manifest.title
         windows = deciding.windows_for(policy.tool(call.tool), call.binding, call.arguments.get("order_id"))
         resource = proposed.claim.resource if proposed.claim else None
-        reads = await self._services.ledger.admissions.preview(call, windows, resource, run.now)
+        own = self._services.ledger.of(call.binding.tenant)
+        reads = await own.admissions.preview(call, windows, resource, run.now)
         totals, usage = deciding.counted(policy.tool(call.tool), reads)
         decision = deciding.evaluate(policy, proposed, totals, usage, reads.reserved)
         return decision, proposed.tool.title(proposed.arguments, proposed.facts)

@@ -7,10 +7,11 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from gateways.protocols import Systems
-from ledger.ledger import Ledger
+from ledger.ledger import Ledger, TenantLedger
 from ledger.records import CallRecord
 from ledger.signing import DecisionVerifier
 from policy.model import Policy
+from schemas.ids import tenant_of
 from tools.catalog import Catalog
 
 __all__ = ["Services", "benign", "workflow_id"]
@@ -35,6 +36,14 @@ class Services:
     tenant: str
     inline: bool
     committed: Callable[[str], None]
+
+    @property
+    def here(self) -> TenantLedger:
+        """The ledger of the tenant whose call the running activity works on: no workflow reaches into another's."""
+        tenant = tenant_of(workflow_id())
+        if tenant is None:
+            raise benign("this activity is for calls only", "NoCall")
+        return self.ledger.of(tenant)
 
     def effect_queue(self, tool: str) -> str:
         entry = self.catalog.get(tool)

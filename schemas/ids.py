@@ -50,3 +50,10 @@ def key_hash(idempotency_key_or_request_id: str) -> str:
 def workflow_id(tenant: str, tool: str, hashed_key: str) -> str:
     """The Temporal workflow id of a call; it holds no personal data."""
     return f"call/{tenant}/{tool}/{hashed_key}"
+
+
+def tenant_of(workflow_id: str) -> str | None:
+    """Whose call has this workflow id; None for one that is no call's."""
+    call, _, rest = workflow_id.partition("/")
+    tenant, *others = rest.rsplit("/", 2)
+    return tenant if call == "call" and len(others) == 2 and tenant else None

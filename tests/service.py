@@ -23,6 +23,7 @@ from pydantic import JsonValue, SecretStr
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.opentelemetry import create_tracer_provider
 from temporalio.contrib.opentelemetry._tracer_provider import ReplaySafeTracerProvider
+from temporalio.testing import ActivityEnvironment
 
 from activities.services import Services
 from api.waiting import RESTING, Waiters
@@ -256,6 +257,13 @@ class Service:
         return SignedDecision(
             approval_id=decision.approval_id, verdict=decision.verdict, token=self.signer.sign(decision)
         )
+
+    async def activities_of(self, request_id: str) -> ActivityEnvironment:
+        """Where activities run that the call's workflow asks for."""
+        environment = ActivityEnvironment()
+        record = await self.core.ledger.calls.read(request_id)
+        environment.info = replace(environment.info, workflow_id=record.workflow_id)
+        return environment
 
     async def events(self, started: Started) -> list[Event]:
         return [event for _, event in await self.core.ledger.calls.events(started.request.request_id)]

@@ -10,13 +10,15 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities import deciding
+from activities import admitting, deciding
 from activities.admitting import Admission
 from activities.closing import Closing
 from activities.decisions import Decisions
 from activities.effects import Effects
 from activities.proposals import read_facts
+from ledger.calls import UnknownCall
 from ledger.keys import MasterKey
+from ledger.principals import Principal
 from ledger.records import CallRecord
 from ledger.signing import DecisionSigner
 from schemas.calls import CallRef, ExecuteRequest, Progress, ToolCallInput
@@ -54,15 +56,16 @@ class Desk:
         request = ExecuteRequest(
             request_id=request_id, approval_id=approval.approval_id if approval else None, token=token
         )
-        return await ActivityEnvironment().run(self.effects.execute, request)
+        return await (await self.service.activities_of(request_id)).run(self.effects.execute, request)
 
     async def inspect(self, request_id: str) -> Progress:
-        return await ActivityEnvironment().run(self.effects.inspect, CallRef(request_id=request_id))
+        asked = CallRef(request_id=request_id)
+        return await (await self.service.activities_of(request_id)).run(self.effects.inspect, asked)
 
     async def deny(self, request_id: str, approval: Approval, token: str) -> Progress:
         closing = Closing(self.service.services, self.decisions, self.effects)
         request = ExecuteRequest(request_id=request_id, approval_id=approval.approval_id, token=token)
-        return await ActivityEnvironment().run(closing.deny, request)
+        return await (await self.service.activities_of(request_id)).run(closing.deny, request)
 
     async def record(self, request_id: str) -> CallRecord:
         return await self.service.core.ledger.calls.read(request_id)
@@ -436,3 +439,83 @@ async def test_another_customers_order_is_not_found(desk: Desk) -> None:
     run = await desk.service.open_run(own["customer_id"])
     ended = await desk.admit(*await desk.service.input_for(run.run_id, refund_arguments(order, 1_000)))
     assert (ended.next, ended.code) == ("settled", Code.ORDER_NOT_FOUND)
+
+
+async def _revoke(desk: Desk, request_id: str) -> None:
+    """The run of a call, by the service that opened it."""
+    binding = (await desk.record(request_id)).details.call.binding
+    service = Principal(kind="service", tenant=binding.tenant, name="runtime")
+    assert await desk.service.core.ledger.principals.revoke_run(service, binding.run_id) is not None
+
+
+async def test_an_approved_call_of_a_revoked_run_is_void(desk: Desk) -> None:
+    order = await desk.service.outside.order(50_000)
+    approval = await desk.parked(order)
+    await _revoke(desk, approval.request_id)
+    ended = await desk.approved(approval)
+    assert (ended.next, ended.code) == ("settled", Code.APPROVAL_VOID)
+    said = (await desk.record(approval.request_id)).details.explanation
+    assert said is not None
+    assert said.values["because"] == "the run was revoked"
+    assert await desk.service.outside.effects(order) == []
+    assert (await desk.types(approval.request_id))[-2:] == ["approval.voided", "call.settled"]
+
+
+async def test_an_approved_call_of_an_expired_run_is_executed(desk: Desk) -> None:
+    order = await desk.service.outside.order(50_000)
+    approval = await desk.parked(order)
+    run_id = (await desk.record(approval.request_id)).details.call.binding.run_id
+    await desk.service.core.ledger.system.execute(
+        "UPDATE runs SET expires_at = now() - interval '1 second' WHERE run_id = $1", run_id
+    )
+    assert (await desk.approved(approval)).code is Code.OK
+    assert len(await desk.service.outside.effects(order)) == 1
+
+
+async def test_a_run_that_is_revoked_while_the_facts_are_read_admits_nothing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = await desk.service.outside.order()
+    request, workflow_id = await desk.service.proposal(order, 1_000)
+    state = await desk.service.core.ledger.admissions.run(request.run_id, "")
+    assert state is not None
+    service = Principal(kind="service", tenant=state.binding.tenant, name="runtime")
+    read = admitting.read_facts
+
+    async def read_and_revoke(*arguments: Any) -> Any:
+        facts = await read(*arguments)
+        await desk.service.core.ledger.principals.revoke_run(service, request.run_id)
+        return facts
+
+    monkeypatch.setattr(admitting, "read_facts", read_and_revoke)
+    with pytest.raises(ApplicationError) as refused:
+        await desk.admit(request, workflow_id)
+    assert (refused.value.type, refused.value.non_retryable) == ("RunClosed", True)
+    assert await desk.service.outside.effects(order) == []
+
+
+async def test_a_workflow_reaches_no_other_tenants_call(desk: Desk) -> None:
+    order = await desk.service.outside.order(50_000)
+    approval, own = await desk.parked(order), await desk.parked(await desk.service.outside.order(50_000))
+    elsewhere = await desk.service.activities_of(own.request_id)
+    token = desk.token(approval)
+    request = ExecuteRequest(request_id=approval.request_id, approval_id=approval.approval_id, token=token)
+    ref = CallRef(request_id=approval.request_id)
+    closing = Closing(desk.service.services, desk.decisions, desk.effects)
+    asking: list[tuple[Callable[[Any], Any], Any]] = [
+        (desk.effects.execute, request),
+        (desk.effects.inspect, ref),
+        (closing.deny, request),
+        (closing.expire, ref),
+        (closing.withdraw, ref),
+    ]
+    for activity, asked in asking:
+        with pytest.raises(UnknownCall):
+            await elsewhere.run(activity, asked)
+    # Its own run, under the workflow id of the other's call: what that call came to is not told.
+    record = await desk.record(approval.request_id)
+    mine, _ = await desk.service.proposal(order, 25_000)
+    with pytest.raises(ApplicationError) as refused:
+        await desk.admit(mine, record.workflow_id)
+    assert refused.value.type == "WrongWorkflowId"
+    assert (await desk.record(approval.request_id)).status == "pending_approval"

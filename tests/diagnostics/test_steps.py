@@ -87,19 +87,23 @@ class Desk:
         return Effects(self.service.services, Decisions(self.service.services))
 
     async def admit(self, request: ToolCallInput, workflow_id: str, *, attempt: int = 1) -> Progress:
-        environment = ActivityEnvironment()
-        environment.info = dataclasses.replace(environment.info, workflow_id=workflow_id, attempt=attempt)
-        return await environment.run(Admission(self.service.services, self.effects).admit, request)
+        admission = Admission(self.service.services, self.effects)
+        return await _environment(workflow_id, attempt).run(admission.admit, request)
 
     async def refund(self, amount: int = 4_000, **changes: Any) -> Progress:
         order = await self.service.outside.order(50_000, **changes)
         return await self.admit(*await self.service.proposal(order, amount, note=NOTE))
 
     async def execute(self, request_id: str, **more: Any) -> Progress:
-        return await ActivityEnvironment().run(self.effects.execute, ExecuteRequest(request_id=request_id, **more))
+        request = ExecuteRequest(request_id=request_id, **more)
+        return await (await self.within(request_id)).run(self.effects.execute, request)
 
     async def inspect(self, request_id: str) -> Progress:
-        return await ActivityEnvironment().run(self.effects.inspect, CallRef(request_id=request_id))
+        return await (await self.within(request_id)).run(self.effects.inspect, CallRef(request_id=request_id))
+
+    async def within(self, request_id: str) -> ActivityEnvironment:
+        """Where activities of the call's workflow run."""
+        return _environment((await self.service.core.ledger.calls.read(request_id)).workflow_id)
 
     async def read(self, request_id: str) -> list[Diagnostic]:
         return await self.service.core.ledger.diagnostics.open(request_id, OPENED, tenant=None)
@@ -117,6 +121,12 @@ class Desk:
 
     def with_systems(self, systems: Systems) -> "Desk":
         return Desk(self.service.elsewhere(systems=systems))
+
+
+def _environment(workflow_id: str, attempt: int = 1) -> ActivityEnvironment:
+    environment = ActivityEnvironment()
+    environment.info = dataclasses.replace(environment.info, workflow_id=workflow_id, attempt=attempt)
+    return environment
 
 
 _CLIENT: dict[str, Any] = {}
@@ -447,7 +457,7 @@ async def test_a_denial(desk: Desk) -> None:
     closing = Closing(desk.service.services, Decisions(desk.service.services), desk.effects)
     token = desk.service.decision(approval, "deny", reason="no").token
     asked = ExecuteRequest(request_id=request.request_id, approval_id=approval.approval_id, token=token)
-    await ActivityEnvironment().run(closing.deny, asked)
+    await (await desk.within(request.request_id)).run(closing.deny, asked)
     found = await desk.only(request.request_id)
     assert (found.step, found.code) == ("deny", Code.USER_DENIED)
     says(found, "issue_refund: taking a person's denial – denied (USER_DENIED)", "Nothing was sent")
