@@ -1,18 +1,21 @@
 """From a validated call to its reply: start the workflow, wait for committed state, say what it is."""
 
 from datetime import timedelta
+from typing import get_args
 
 import structlog
 from pydantic import JsonValue
+from temporalio.client import WorkflowFailureError
 from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from api.context import Context
 from api.problems import refuse
+from ledger.records import CallRecord
 from schemas.calls import Binding, PreviewInput, ToolCallInput
 from schemas.canonical import digest
-from schemas.codes import Code
+from schemas.codes import Code, Status
 from schemas.ids import key_hash, new_request_id, workflow_id
 from schemas.replies import Explanation, Reply, reply_for
 from tools.catalog import Entry
@@ -22,6 +25,7 @@ from workflows.tool_call import search_attributes
 
 _log = structlog.get_logger()
 _RETRY_SECONDS = 2
+_RECORDED_WITHIN = 1.0
 
 
 async def call_tool(
@@ -44,16 +48,34 @@ async def call_tool(
         call_id,
         ToolCallInput(run_id=binding.run_id, tool=tool, request_id=request_id, arguments=raw),
     )
-    await services.waiters.wait(call_id, wait_seconds)
-    found = await services.ledger.calls.by_workflow_ids([call_id])
-    if not found:
+    record = await _found(services, binding.tenant, call_id, wait_seconds)
+    if record is None:
         if started:
             return reply_for(Code.IN_PROGRESS, request_id)
         raise _try_again()
-    (record,) = found
-    if record.request_id != request_id and record.arguments_digest != digest(raw):
+    if record.request_id != request_id and not _is_same(record, binding, raw):
         raise refuse(Code.IDEMPOTENCY_CONFLICT, Explanation(invalid_fields=("idempotency_key",)))
     return record.reply()
+
+
+async def _found(services: Context, tenant: str, call_id: str, wait_seconds: float) -> CallRecord | None:
+    """The call once it rests, or after `wait_seconds`. One that was only just started is given a moment to be recorded:
+    until then its request_id leads nowhere."""
+    calls = services.ledger.of(tenant).calls
+    await services.waiters.wait(call_id, wait_seconds)
+    found = await calls.by_workflow_ids([call_id])
+    if not found:
+        await services.waiters.wait(call_id, _RECORDED_WITHIN, frozenset(get_args(Status)))
+        found = await calls.by_workflow_ids([call_id])
+    return found[0] if found else None
+
+
+def _is_same(record: CallRecord, binding: Binding, raw: dict[str, JsonValue]) -> bool:
+    """Whether the call that has this key already is this one: same arguments, asked by the same agent for the same
+    customer. Nobody else learns of it, as with its request_id."""
+    first = record.details.call.binding
+    same_asker = (first.agent_id, first.customer_id) == (binding.agent_id, binding.customer_id)
+    return same_asker and record.arguments_digest == digest(raw)
 
 
 async def _start(services: Context, call_id: str, request: ToolCallInput) -> bool:
@@ -64,7 +86,8 @@ async def _start(services: Context, call_id: str, request: ToolCallInput) -> boo
             request,
             id=call_id,
             task_queue=services.task_queue,
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            # A workflow that failed admitted nothing, or the ledger knows its call: then the new one takes it up.
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
             search_attributes=TypedSearchAttributes(search_attributes(request.tool, request.run_id)),
             static_summary=request.tool,
             request_eager_start=services.eager_start,
@@ -89,7 +112,7 @@ async def dry_run(services: Context, binding: Binding, entry: Entry, raw: dict[s
             execution_timeout=timedelta(seconds=30),
             static_summary=f"{entry.manifest.name} (dry run)",
         )
-    except RPCError:
+    except (RPCError, WorkflowFailureError):
         raise _try_again() from None
 
 

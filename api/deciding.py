@@ -10,7 +10,7 @@ from temporalio.service import RPCError
 from api.context import Context
 from ledger.approvals import Verdict
 from schemas.decisions import Approval, HumanDecision, SignedDecision
-from schemas.ids import new_decision_id
+from schemas.ids import is_approval_id, new_decision_id
 
 _log = structlog.get_logger()
 
@@ -50,7 +50,10 @@ async def decide(
     reason: str,
 ) -> Decided:
     """Decide one approval. The decision is committed before it is delivered; a lost delivery is repeated later."""
-    approval = await services.ledger.approvals.get(decider.tenant, approval_id)
+    if not is_approval_id(approval_id):
+        return Decided(None, "not_found")
+    approvals = services.ledger.of(decider.tenant).approvals
+    approval = await approvals.get(decider.tenant, approval_id)
     if approval is None:
         return Decided(None, "not_found")
     if not may_decide(decider, approval):
@@ -70,7 +73,7 @@ async def decide(
         decided_at=datetime.now(UTC),
     )
     token = services.signer.sign(decision)
-    outcome, record = await services.ledger.approvals.decide(decision, token)
+    outcome, record = await approvals.decide(decision, token)
     match outcome:
         case Verdict.RECORDED | Verdict.REPEATED if record is not None:
             await deliver(

@@ -1,14 +1,25 @@
 """Opaque identifiers and the names derived from them."""
 
 import hashlib
+import re
 import secrets
 from typing import Annotated
 
 from pydantic import StringConstraints
 
-RequestId = Annotated[str, StringConstraints(pattern=r"^act_[0-9a-f]{32}$")]
+_REQUEST_ID, _APPROVAL_ID = r"^act_[0-9a-f]{32}$", r"^apr_[0-9a-f]{32}$"
+RequestId = Annotated[str, StringConstraints(pattern=_REQUEST_ID)]
 RunId = Annotated[str, StringConstraints(pattern=r"^run_[0-9a-f]{32}$")]
-ApprovalId = Annotated[str, StringConstraints(pattern=r"^apr_[0-9a-f]{32}$")]
+ApprovalId = Annotated[str, StringConstraints(pattern=_APPROVAL_ID)]
+
+
+def is_request_id(text: str) -> bool:
+    """Whether `text` has the form of one; the database refuses some texts outright (NUL)."""
+    return re.fullmatch(_REQUEST_ID, text) is not None
+
+
+def is_approval_id(text: str) -> bool:
+    return re.fullmatch(_APPROVAL_ID, text) is not None
 
 
 def _opaque(prefix: str) -> str:

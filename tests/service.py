@@ -21,8 +21,8 @@ import pytest
 from opentelemetry import trace
 from pydantic import JsonValue, SecretStr
 from temporalio.client import Client, WorkflowHandle
-from temporalio.contrib.opentelemetry import create_tracer_provider
-from temporalio.contrib.opentelemetry._tracer_provider import ReplaySafeTracerProvider
+from temporalio.common import TypedSearchAttributes
+from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tracer_provider
 from temporalio.testing import ActivityEnvironment
 
 from activities.services import Services
@@ -40,6 +40,7 @@ from schemas.codes import Status
 from schemas.decisions import Approval, HumanDecision, SignedDecision
 from schemas.events import Event
 from schemas.ids import key_hash, new_decision_id, new_request_id, workflow_id
+from workflows.tool_call import search_attributes
 
 T = TypeVar("T")
 
@@ -220,7 +221,11 @@ class Service:
 
     async def start(self, request: ToolCallInput, call_id: str, *, task_queue: str | None = None) -> Started:
         handle = await self.temporal.start_workflow(
-            "ToolCall", request, id=call_id, task_queue=task_queue or self.services.task_queue
+            "ToolCall",
+            request,
+            id=call_id,
+            task_queue=task_queue or self.services.task_queue,
+            search_attributes=TypedSearchAttributes(search_attributes(request.tool, request.run_id)),
         )
         return Started(request, handle)
 
@@ -303,6 +308,15 @@ def human_decision(approval: Approval, verdict: Literal["approve", "deny"], **ch
     return decision.model_copy(update=changes)
 
 
+@contextmanager
+def address_of(temporal: str) -> Generator[None]:
+    """Where clients that are made meanwhile connect to."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TEMPORAL_ADDRESS", temporal)
+        environment.setenv("TEMPORAL_NAMESPACE", "default")
+        yield
+
+
 @asynccontextmanager
 async def service(database: str, temporal: str, urls: SandboxUrls, folder: Path) -> AsyncGenerator[Service]:
     """The service wired over these servers, without any worker."""
@@ -321,10 +335,8 @@ async def service(database: str, temporal: str, urls: SandboxUrls, folder: Path)
     if not isinstance(trace.get_tracer_provider(), ReplaySafeTracerProvider):
         trace.set_tracer_provider(create_tracer_provider())
     async with AsyncExitStack() as stack:
-        environment = stack.enter_context(pytest.MonkeyPatch.context())
-        environment.setenv("TEMPORAL_ADDRESS", temporal)
-        environment.setenv("TEMPORAL_NAMESPACE", "default")
-        built = await stack.enter_async_context(core(settings, connections=20))
+        with address_of(temporal):
+            built = await stack.enter_async_context(core(settings, connections=20))
         services = await stack.enter_async_context(activity_services(built, inline=True))
         outside = Outside(urls, await stack.enter_async_context(new_client()))
         yield Service(built, services, outside, DecisionSigner(built.master), Waiters(built.ledger.calls))

@@ -121,8 +121,13 @@ def test_the_command_refuses_what_is_no_history(
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_command_replays_live_histories_parked_ones_too(
-    running: Service, key: Path, capsys: pytest.CaptureFixture[str]
+    running: Service,
+    key: Path,
+    temporal_server: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal_server)
     started, _ = await running.parked(await running.outside.order(50_000))
     query = f"WorkflowId = '{started.handle.id}'"
 
