@@ -1,4 +1,4 @@
-"""Writes the parts of `docs/reference/` that say what the code says: codes, events, settings, commands.
+"""Writes the parts of the documentation that say what the code says: codes, events, settings, commands.
 
 `python docs/generate.py` writes the files; the tests compare them with what this would write.
 """
@@ -8,6 +8,7 @@ import importlib
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,11 +18,14 @@ from pydantic_core import PydanticUndefined
 
 from runtime.cli.main import COMMANDS
 from runtime.settings import Settings
-from schemas.codes import REGISTRY, Action, Code
+from schemas.codes import REGISTRY, Action, Code, CodeSpec
 from schemas.events import Event
+from schemas.guide import page
 
-REFERENCE = Path(__file__).parent / "reference"
-_ROOT = REFERENCE.parent.parent
+DOCS = Path(__file__).parent
+REFERENCE = DOCS / "reference"
+_ROOT = DOCS.parent
+_EXAMPLE_BASE = "https://counterseal.example"
 
 # What each action asks of the agent; the closed list is `schemas.codes.Action`.
 _ACTIONS: dict[Action, str] = {
@@ -41,23 +45,34 @@ def codes() -> str:
     parts = [
         _header("Codes", "schemas/codes.py"),
         "The list is closed, and the meaning of a code never changes. `GET /codes/{code}` on a running service says the"
-        " same; it is what the `type` of a problem document points to. The message is the sentence that the agent gets;"
+        " same, and so does the page of each code; it is what the `type` of a problem points to. The message is"
+        " the sentence that the agent gets;"
         " values in braces are filled in for each call.",
         _table(
             ("Code", "Status", "Action", "HTTP", "Same call again"),
             [
-                (f"[`{code}`](#{code.lower()})", spec.status, spec.action, str(spec.http_status), _yes(spec.retryable))
+                (f"[`{code}`](../codes/{code}.md)", spec.status, spec.action, _http(spec), _yes(spec.retryable))
                 for code, spec in REGISTRY.items()
             ],
         ),
         "HTTP is the status of the answer to `POST /v1/tool-calls`; `GET` of a call is 200 whatever its code."
-        " `INVALID_INPUT` is also sent with 400, 404, 413 and 415, for bodies and ids that never became a call.",
+        " Statuses in parentheses are those of requests that never became a call.",
         "## Actions",
         "The action of a reply can be narrower than the usual one of its code: `NOT_REFUNDABLE` becomes"
         " `use_other_tool` where another tool fits, `RATE_LIMITED` becomes `retry_after_delay` where waiting helps.",
         _table(("Action", "What the agent should do"), [(f"`{name}`", _ACTIONS[name]) for name in get_args(Action)]),
     ]
     return _document(parts + [_code(code) for code in REGISTRY])
+
+
+def _http(spec: CodeSpec) -> str:
+    return f"{spec.http_status} ({', '.join(str(each) for each in spec.also)})" if spec.also else str(spec.http_status)
+
+
+def code_page(code: Code) -> str:
+    """`codes/<CODE>.md`: the page that `GET /codes/{code}` answers with."""
+    heading, rest = page(code, _EXAMPLE_BASE).split("\n", 1)
+    return f"{_header(heading.removeprefix('# '), 'schemas/codes.py and schemas/guide.py')}\n{rest}"
 
 
 def _code(code: Code) -> str:
@@ -231,16 +246,19 @@ def _document(parts: list[str]) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "codes.md": codes,
-    "events.md": events,
-    "settings.md": settings,
-    "commands.md": commands,
+    "reference/codes.md": codes,
+    "reference/events.md": events,
+    "reference/settings.md": settings,
+    "reference/commands.md": commands,
+    **{f"codes/{code}.md": partial(code_page, code) for code in Code},
 }
+"""What is written where under `docs/`."""
 
 
 def main() -> None:
-    for name, page in PAGES.items():
-        (REFERENCE / name).write_text(page(), encoding="utf-8")
+    for name, written in PAGES.items():
+        (DOCS / name).parent.mkdir(exist_ok=True)
+        (DOCS / name).write_text(written(), encoding="utf-8")
 
 
 if __name__ == "__main__":

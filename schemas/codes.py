@@ -67,6 +67,8 @@ class CodeSpec(NamedTuple):
     retryable: bool
     title: str
     message: str
+    also: tuple[int, ...] = ()
+    """Other HTTP statuses that it is sent with, for requests that never became a call."""
 
 
 _NO_REPEAT = "Do not send it again."
@@ -74,7 +76,12 @@ _NO_REPEAT = "Do not send it again."
 REGISTRY: dict[Code, CodeSpec] = {
     Code.OK: CodeSpec("executed", "none", 200, False, "Executed", "Done: {done}."),
     Code.NO_RESULTS: CodeSpec(
-        "executed", "none", 200, False, "Nothing found", "The look-up worked and found nothing: {done}."
+        "executed",
+        "none",
+        200,
+        False,
+        "Nothing found",
+        "The look-up worked and found nothing: {done}. Go on with that; looking again will not change it.",
     ),
     Code.PENDING_APPROVAL: CodeSpec(
         "pending_approval",
@@ -99,7 +106,9 @@ REGISTRY: dict[Code, CodeSpec] = {
         422,
         False,
         "Invalid input",
-        "The call was not accepted: {problem}. Correct it and send again.",
+        "The call was not accepted: {problem}. Nothing was done. "
+        "Correct it and send it again; unchanged it is refused again.",
+        also=(400, 404, 405, 413, 415),
     ),
     Code.UNAUTHENTICATED: CodeSpec(
         "refused",
@@ -107,7 +116,9 @@ REGISTRY: dict[Code, CodeSpec] = {
         401,
         False,
         "Not authenticated",
-        "The bearer token is missing, unknown, expired or revoked. Stop and report this to the operator of the agent.",
+        "The bearer token is missing, unknown, expired or revoked; nothing was done. "
+        + _NO_REPEAT
+        + " Stop and report this to the operator of the agent.",
     ),
     Code.FORBIDDEN: CodeSpec(
         "refused",
@@ -115,7 +126,9 @@ REGISTRY: dict[Code, CodeSpec] = {
         403,
         False,
         "Not allowed",
-        "This token may not do that. Stop and report this to the operator of the agent.",
+        "This token may not do that; nothing was done. "
+        + _NO_REPEAT
+        + " Stop and report this to the operator of the agent.",
     ),
     Code.TOOL_NOT_AVAILABLE: CodeSpec(
         "refused",
@@ -123,7 +136,8 @@ REGISTRY: dict[Code, CodeSpec] = {
         403,
         False,
         "Tool not available",
-        "That tool is not available in this run. Use one of the tools that are listed for it, or stop and report.",
+        "That tool is not available here; nothing was done. Do not call it again: "
+        "use one of the tools that are listed for the run, or stop and report.",
     ),
     Code.IDEMPOTENCY_CONFLICT: CodeSpec(
         "refused",
@@ -131,8 +145,8 @@ REGISTRY: dict[Code, CodeSpec] = {
         409,
         False,
         "Idempotency key already used",
-        "This idempotency_key was already used for a call with other arguments; that call is unchanged. "
-        "Use a new key for a new call, or repeat the first call exactly.",
+        "This idempotency_key was already used for another call; that call is unchanged, and this one was not begun. "
+        "Do not send it again with this key: use a new key for a new call, or repeat the first call exactly.",
     ),
     Code.ORDER_NOT_FOUND: CodeSpec(
         "refused",
@@ -140,7 +154,9 @@ REGISTRY: dict[Code, CodeSpec] = {
         422,
         False,
         "Order not found",
-        "There is no order {order_id} for this customer. Check the order id, or look the orders up with lookup_orders.",
+        "There is no order {order_id} for this customer; nothing was done. Do not send this order id again: "
+        "check it, or look the orders up with lookup_orders, and send a new call, with a new idempotency_key where "
+        "the tool takes one.",
     ),
     Code.REFUND_EXCEEDS_PAID: CodeSpec(
         "refused",
@@ -157,7 +173,8 @@ REGISTRY: dict[Code, CodeSpec] = {
         422,
         False,
         "Other currency",
-        "Order {order_id} was paid in {currency}; you sent {requested_currency}. Send again with currency {currency}.",
+        "Order {order_id} was paid in {currency}; you sent {requested_currency}. Nothing was done. "
+        "Send a new call with currency {currency}, the amount in that currency, and a new idempotency_key.",
     ),
     Code.NOT_REFUNDABLE: CodeSpec(
         "refused",
@@ -184,7 +201,7 @@ REGISTRY: dict[Code, CodeSpec] = {
         503,
         False,
         "Switched off",
-        "This capability is switched off by an operator. Stop, and hand over to a person.",
+        "An operator has switched this capability off; nothing was done. " + _NO_REPEAT + " Hand over to a person.",
     ),
     Code.VAULT_LOCKED: CodeSpec(
         "refused",
@@ -192,7 +209,7 @@ REGISTRY: dict[Code, CodeSpec] = {
         503,
         False,
         "Vault locked",
-        "The credential vault is locked, so nothing was sent. Stop, and ask a person to unlock it.",
+        "The credential vault is locked, so nothing was sent. " + _NO_REPEAT + " Ask a person to unlock it.",
     ),
     Code.UNSAFE_CHAIN: CodeSpec(
         "refused",
@@ -200,7 +217,9 @@ REGISTRY: dict[Code, CodeSpec] = {
         422,
         False,
         "Unsafe chain",
-        "What this run has already touched does not allow this call. Stop, and hand over to a person.",
+        "What this run has already touched does not allow this call; nothing was done. "
+        + _NO_REPEAT
+        + " Hand over to a person.",
     ),
     Code.USER_DENIED: CodeSpec(
         "denied",
@@ -216,7 +235,7 @@ REGISTRY: dict[Code, CodeSpec] = {
         409,
         False,
         "Nobody decided in time",
-        "Nobody decided before the deadline, so nothing was done. Hand over to a person.",
+        "Nobody decided before the deadline, so nothing was done. " + _NO_REPEAT + " Hand over to a person.",
     ),
     Code.APPROVAL_VOID: CodeSpec(
         "refused",
@@ -224,10 +243,18 @@ REGISTRY: dict[Code, CodeSpec] = {
         409,
         False,
         "Approval no longer holds",
-        "It was approved, but what that rested on has changed ({because}); nothing was done. Hand over to a person.",
+        "What the decision rested on has changed ({because}); nothing was done. "
+        + _NO_REPEAT
+        + " Hand over to a person.",
     ),
     Code.CANCELLED: CodeSpec(
-        "cancelled", "none", 409, False, "Cancelled", "The call was withdrawn before it was decided; nothing was done."
+        "cancelled",
+        "none",
+        409,
+        False,
+        "Cancelled",
+        "The call was withdrawn before it was decided; nothing was done, and nothing more will be. "
+        "If it is wanted after all, send a new call with a new idempotency_key.",
     ),
     Code.AUTH_FAILED: CodeSpec(
         "failed",
@@ -235,7 +262,9 @@ REGISTRY: dict[Code, CodeSpec] = {
         502,
         False,
         "Remote refused our credential",
-        "The remote system did not accept the service's credential; nothing was done. An operator was told.",
+        "The remote system did not accept the service's credential; nothing was done. "
+        + _NO_REPEAT
+        + " Stop and report the request_id to an operator.",
     ),
     Code.REMOTE_FORBIDDEN: CodeSpec(
         "failed",
@@ -243,7 +272,7 @@ REGISTRY: dict[Code, CodeSpec] = {
         502,
         False,
         "Remote forbids it",
-        "The remote system does not allow this action; nothing was done. Hand over to a person.",
+        "The remote system does not allow this action; nothing was done. " + _NO_REPEAT + " Hand over to a person.",
     ),
     Code.REMOTE_REFUSED: CodeSpec(
         "failed",
@@ -251,7 +280,7 @@ REGISTRY: dict[Code, CodeSpec] = {
         502,
         False,
         "Remote refused it",
-        "The remote system refused this action; nothing was done. Hand over to a person.",
+        "The remote system refused this action; nothing was done. " + _NO_REPEAT + " Hand over to a person.",
     ),
     Code.NETWORK_UNREACHABLE: CodeSpec(
         "failed",
@@ -286,6 +315,6 @@ REGISTRY: dict[Code, CodeSpec] = {
         500,
         False,
         "Failure of the service",
-        "The service failed on its own account. Stop, and report the request_id to an operator.",
+        "The service failed on its own account. " + _NO_REPEAT + " Stop, and report the request_id to an operator.",
     ),
 }

@@ -7,6 +7,10 @@ from pydantic import Field, JsonValue
 from schemas.base import Model
 from schemas.codes import REGISTRY, Action, Code, Status
 
+VERSION = "1"
+"""The version of the reply object and of the codes, sent as the header `Counterseal-Version`. A field or a code may be
+added within a version; what exists keeps its name and meaning."""
+
 Verdict = Literal["free", "notify", "hold", "refuse"]
 
 
@@ -74,3 +78,29 @@ def reply_for(
         result=result,
         **said.model_dump(exclude={"values", "action"}),
     )
+
+
+class Problem(Reply):
+    """An RFC 9457 problem document around a refusal.
+
+    The reply's own fields keep their names: `status` is the call's, `http_status` the number that RFC 9457 calls
+    `status` (a consumer that expects a number there must ignore it, section 3.1).
+    """
+
+    type: str
+    title: str
+    detail: str
+    instance: str
+
+
+def problem_document(reply: Reply, http_status: int, base: str) -> dict[str, JsonValue]:
+    """The problem document for `reply` as JSON; `base` is the service's public URL."""
+    problem = Problem(
+        **reply.model_dump(exclude={"http_status"}),
+        http_status=http_status,
+        type=f"{base}/codes/{reply.code}",
+        title=REGISTRY[reply.code].title,
+        detail=reply.message,
+        instance=f"/v1/tool-calls/{reply.request_id}",
+    )
+    return problem.model_dump(mode="json", exclude_none=True)

@@ -17,7 +17,7 @@ from tools.protocol import Arguments, Refusal
 JsonSchema = dict[str, Any]
 A = TypeVar("A", bound=Arguments)
 
-UNKNOWN_FIELD = "has a field that the tool's input_schema does not know"
+INPUT_SCHEMA = "the tool's input_schema"
 NOT_JSON = "its arguments are not valid JSON text"
 
 
@@ -52,15 +52,20 @@ def validate(model: type[A], arguments: Mapping[str, JsonValue]) -> A | Refusal:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        fields: list[str] = []
-        problems: list[str] = []
-        for each in error.errors(include_url=False, include_input=False, include_context=False):
-            field, problem = _explain(object_schema(model), each)
-            if field is not None and field not in fields:
-                fields.append(field)
-            if problem not in problems:
-                problems.append(problem)
-        return _invalid(fields, problems)
+        return _invalid(*explain(model, error))
+
+
+def explain(model: type[Model], error: ValidationError, schema: str = INPUT_SCHEMA) -> tuple[list[str], list[str]]:
+    """(the known fields that do not fit, what is wrong in our words), each named once. `schema`: what to call it."""
+    fields: list[str] = []
+    problems: list[str] = []
+    for each in error.errors(include_url=False, include_input=False, include_context=False):
+        field, problem = _explain(object_schema(model), each, schema)
+        if field is not None and field not in fields:
+            fields.append(field)
+        if problem not in problems:
+            problems.append(problem)
+    return fields, problems
 
 
 def _invalid(fields: list[str], problems: list[str]) -> Refusal:
@@ -68,7 +73,7 @@ def _invalid(fields: list[str], problems: list[str]) -> Refusal:
     return Refusal(code=Code.INVALID_INPUT, explanation=explanation)
 
 
-def _explain(root: JsonSchema, error: ErrorDetails) -> tuple[str | None, str]:
+def _explain(root: JsonSchema, error: ErrorDetails, name: str) -> tuple[str | None, str]:
     """The known field an error is about (`address.city`), if any, and our words for it."""
     if error["type"] == "json_invalid":
         return None, NOT_JSON
@@ -83,7 +88,7 @@ def _explain(root: JsonSchema, error: ErrorDetails) -> tuple[str | None, str]:
             path.append(part)
     field = ".".join(path) or None
     if error["type"] == "extra_forbidden":
-        return field, f"{field or 'it'} {UNKNOWN_FIELD}"
+        return field, f"{field or 'it'} has a field that {name} does not know"
     if field is None:
         return None, "its arguments must be an object"
     if error["type"] == "missing":

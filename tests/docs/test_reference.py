@@ -13,8 +13,8 @@ from tests.docs.written import ROOT
 
 @pytest.mark.parametrize("name", generate.PAGES)
 def test_is_current(name: str) -> None:
-    written = (generate.REFERENCE / name).read_text(encoding="utf-8")
-    assert written == generate.PAGES[name](), f"docs/reference/{name} is out of date: run `make docs`"
+    written = (generate.DOCS / name).read_text(encoding="utf-8")
+    assert written == generate.PAGES[name](), f"docs/{name} is out of date: run `make docs`"
 
 
 @pytest.mark.parametrize("code", Code)
@@ -24,6 +24,10 @@ def test_every_code_has_its_section(code: Code) -> None:
     assert section is not None
     assert REGISTRY[code].message in section[1]
     assert f"HTTP {REGISTRY[code].http_status};" in section[1]
+
+
+def test_no_page_is_about_a_code_that_is_gone() -> None:
+    assert {path.stem for path in (generate.DOCS / "codes").glob("*.md")} == set(Code)
 
 
 def test_every_setting_is_explained() -> None:
