@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ledger.admission import Admissions
 from ledger.approvals import Approvals
+from ledger.attempts import Attempts
 from ledger.calls import Calls
 from ledger.data_keys import DataKeys
 from ledger.database import Database, Pool
@@ -34,6 +35,7 @@ class Ledger:
     database: Database
     keys: DataKeys
     principals: Principals
+    attempts: Attempts
     admissions: Admissions
     approvals: Approvals
     calls: Calls
@@ -47,6 +49,7 @@ class Ledger:
             database,
             keys,
             Principals(database),
+            Attempts(database),
             everyones.admissions,
             everyones.approvals,
             everyones.calls,
