@@ -91,6 +91,7 @@ async def post_tool_call(request: Request, run: Run, services: Services, wait_se
     arguments = services.catalog.validate_arguments(asked.tool, asked.arguments)
     if isinstance(arguments, Refusal):
         raise refuse(arguments.code, arguments.explanation)
+    request.state.input_validated = True
     if asked.dry_run:
         reply = await dry_run(services, binding_of(run), entry, asked.arguments)
     else:

@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 from temporalio.client import Client
 
 from api.attempts import SignInAttempts
+from api.diagnosing import EdgeDiagnostics
 from api.waiting import Waiters
 from ledger.ledger import Ledger
 from ledger.signing import DecisionSigner
@@ -25,6 +26,7 @@ class Context:
     task_queue: str
     eager_start: bool
     public_url: str
+    edge_diagnostics: EdgeDiagnostics
     temporal_ui_url: str | None = None
     namespace: str = "default"
     sign_in_attempts: SignInAttempts = field(default_factory=SignInAttempts)

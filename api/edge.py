@@ -38,7 +38,8 @@ async def _body(request: Request) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > MAX_BYTES:
         raise _invalid(413, f"the body is larger than {MAX_BYTES} bytes")
-    body = bytearray()
+    # What was read of it, for the diagnostic of a refusal.
+    body = request.state.body_read = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BYTES:

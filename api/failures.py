@@ -1,5 +1,7 @@
 """Our own failures: the caller gets a code and an id, the log the type of the exception."""
 
+import time
+
 import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +26,7 @@ class Failures:
             await self._app(scope, receive, send)
             return
         started = False
+        scope.setdefault("state", {})["began"] = time.monotonic()
 
         async def watched_send(message: Message) -> None:
             nonlocal started
@@ -35,10 +38,13 @@ class Failures:
         except Exception as problem:
             if started:
                 raise
-            _log.exception("request_failed", route=getattr(scope.get("route"), "path", None))
+            _log.error(
+                "request_failed", error_type=type(problem).__name__, route=getattr(scope.get("route"), "path", None)
+            )
             if isinstance(problem, UNAVAILABLE):
                 refused = refuse(Code.TEMPORARY_FAILURE, Explanation(retry_after_seconds=_RETRY_SECONDS))
             else:
                 refused = refuse(Code.INTERNAL_FAILURE)
+            refused.__cause__ = problem
             response = await on_refused(Request(scope), refused)
             await response(scope, receive, send)

@@ -1,6 +1,7 @@
 """Refusals as HTTP: RFC 9457 problem documents that carry the reply object beside the standard members."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
@@ -9,6 +10,9 @@ from pydantic import JsonValue
 from schemas.codes import REGISTRY, Code
 from schemas.ids import new_request_id
 from schemas.replies import Explanation, Reply, reply_for
+
+if TYPE_CHECKING:
+    from api.context import Context
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -69,8 +73,9 @@ def plain_problem(status: int, title: str, detail: str) -> JSONResponse:
 
 
 async def on_refused(request: Request, problem: Exception) -> Response:
-    """Exception handler for `Refused`."""
+    """Exception handler for `Refused`: the refusal is noted for its diagnostic, and answered."""
     if not isinstance(problem, Refused):
         raise problem
-    base = request.app.state.context.public_url
-    return problem_response(problem.reply, problem.status, base=base, headers=problem.headers)
+    services: Context = request.app.state.context
+    services.edge_diagnostics.note(request, problem.reply, problem.status, problem.__cause__ or problem.__context__)
+    return problem_response(problem.reply, problem.status, base=services.public_url, headers=problem.headers)

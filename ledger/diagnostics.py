@@ -24,9 +24,9 @@ _NO_CUSTOMER = "/diagnostics"
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose token it is: its record, its tenant, and the customer that its run serves."""
+    """Whose token it is: its record (None: there was none), its tenant, and the customer that its run serves."""
 
-    token: Token
+    token: Token | None
     tenant: str | None = None
     customer_id: str | None = None
 

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from api.app import Lifespan, create_app
 from api.context import Context
+from api.diagnosing import EdgeDiagnostics
 from api.waiting import Waiters
 from ledger.signing import DecisionSigner
 from runtime.assembly import activity_services, core
@@ -45,6 +46,10 @@ def _lifespan(settings: Settings) -> Lifespan:
         async with AsyncExitStack() as stack:
             built = await stack.enter_async_context(core(settings, connections=_CONNECTIONS))
             waiters = Waiters(built.ledger.calls)
+            edge_diagnostics = EdgeDiagnostics(
+                built.ledger.diagnostics, tenant=settings.tenant, per_hour=settings.edge_diagnostics_per_hour
+            )
+            stack.push_async_callback(edge_diagnostics.drain)
             app.state.context = Context(
                 ledger=built.ledger,
                 catalog=built.catalog,
@@ -54,6 +59,7 @@ def _lifespan(settings: Settings) -> Lifespan:
                 task_queue=settings.task_queue,
                 eager_start=settings.eager_start,
                 public_url=settings.public_url.rstrip("/"),
+                edge_diagnostics=edge_diagnostics,
                 temporal_ui_url=settings.temporal_ui_url,
                 namespace=built.temporal.namespace,
             )

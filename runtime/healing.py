@@ -1,4 +1,5 @@
-"""What makes every open call end: decisions that were not delivered, and calls whose workflow is gone."""
+"""What makes every open call end: decisions that were not delivered, and calls whose workflow is gone. Beside it, what
+is kept for a time only is deleted after it."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -28,20 +29,34 @@ _START = (datetime(1970, 1, 1, tzinfo=UTC), "")
 class Healer:
     """Run by any process, any number of times at once: everything it does is safe to repeat."""
 
-    def __init__(self, ledger: Ledger, temporal: Client, task_queue: str, *, settle_seconds: float = 5.0) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        temporal: Client,
+        task_queue: str,
+        *,
+        settle_seconds: float = 5.0,
+        diagnostics_days: int = 30,
+    ) -> None:
         self._ledger = ledger
         self._temporal = temporal
         self._task_queue = task_queue
         self._settle_seconds = settle_seconds
+        self._diagnostics_days = diagnostics_days
 
     async def run(self, *, every_seconds: float = 15.0) -> None:
         """Heal until cancelled. A database or server that is away is waited for."""
         while True:
-            try:
-                await self.heal()
-            except Exception as problem:  # noqa: BLE001 - it must outlive whatever is away just now
-                _log.warning("healing_failed", error_type=type(problem).__name__)
+            for work in (self.heal, self.prune):
+                try:
+                    await work()
+                except Exception as problem:  # noqa: BLE001 - it must outlive whatever is away just now
+                    _log.warning("healing_failed", work=work.__name__, error_type=type(problem).__name__)
             await asyncio.sleep(every_seconds)
+
+    async def prune(self) -> int:
+        """Delete the diagnostics that were kept for long enough: how many."""
+        return await self._ledger.diagnostics.prune(self._diagnostics_days)
 
     async def heal(self) -> int:
         """One pass: how many workflows were started again."""

@@ -25,7 +25,8 @@ class Settings(BaseSettings):
     task_queue: str = "counterseal"
     """Temporal's task queue of the workflows; effects run on `{task_queue}-payments`, `-orders` and `-messages`."""
     tenant: str = "default"
-    """Whose people and tokens `users add` and `tokens issue` make where `--tenant` is not given."""
+    """Whose people and tokens `users add` and `tokens issue` make where `--tenant` is not given; its operators find the
+    diagnostics of callers that nobody knows."""
 
     api_host: str = "127.0.0.1"
     """The address that the API listens on."""
@@ -60,6 +61,11 @@ class Settings(BaseSettings):
     """The bearer key that the order system expects."""
     exchange_seconds: Annotated[float, Field(gt=0, le=50)] = 10.0
     """Total deadline of one exchange with a remote system."""
+
+    diagnostics_days: Annotated[int, Field(ge=1, le=3650)] = 30
+    """How long the protected diagnostics of failures and refusals are kept."""
+    edge_diagnostics_per_hour: Annotated[int, Field(ge=0)] = 3600
+    """Of how many requests that were refused at the edge each API process keeps a diagnostic; the rest is counted."""
 
     traces_file: Path | None = None
     """Spans are appended here as JSON lines, beside whatever the OTEL_ variables configure."""

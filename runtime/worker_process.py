@@ -46,7 +46,10 @@ async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
             await stack.enter_async_context(worker)
         healing = None
         if "workflows" in queues:
-            healing = asyncio.create_task(Healer(built.ledger, built.temporal, settings.task_queue).run())
+            healer = Healer(
+                built.ledger, built.temporal, settings.task_queue, diagnostics_days=settings.diagnostics_days
+            )
+            healing = asyncio.create_task(healer.run())
         _log.info("worker_ready", queues=list(queues), task_queue=settings.task_queue)
         if settings.ready_file is not None:
             settings.ready_file.touch()

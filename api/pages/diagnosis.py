@@ -12,6 +12,7 @@ from schemas.diagnostics import (
     EdgeRequest,
     ExchangeAccount,
     MarkName,
+    RawException,
     Token,
 )
 
@@ -70,28 +71,36 @@ _MAYBE_BEGUN = (
 class Passed:
     """One boundary; `after_ms` is None where it was not reached."""
 
+    name: BoundaryName
     title: str
     after_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One account: its headline, its sentences in order, and every boundary."""
+    """One account: its headline, its sentences in order, every boundary, and what was raised."""
 
     headline: str
     sentences: list[str]
     boundaries: list[Passed]
+    raised: list[RawException]
 
 
 def tell(diagnostic: Diagnostic) -> Told:
     """Everything that an account says, as sentences."""
-    return Told(_headline(diagnostic), list(_sentences(diagnostic)), boundaries(diagnostic))
+    return Told(_headline(diagnostic), list(_sentences(diagnostic)), boundaries(diagnostic), _raised(diagnostic))
 
 
 def boundaries(diagnostic: Diagnostic) -> list[Passed]:
     """All seven, in order."""
     passed = {mark.name: mark.after_ms for mark in diagnostic.marks}
-    return [Passed(_BOUNDARIES[name], passed.get(name)) for name in BOUNDARIES]
+    return [Passed(name, _BOUNDARIES[name], passed.get(name)) for name in BOUNDARIES]
+
+
+def _raised(told: Diagnostic) -> list[RawException]:
+    """Every exception, in the order of time."""
+    found = [exchange.exception for exchange in told.exchanges] + [told.failure]
+    return [each for each in found if each is not None]
 
 
 def _headline(told: Diagnostic) -> str:

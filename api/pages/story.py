@@ -32,6 +32,7 @@ _SENTENCES = {
     "call.cancelled": "{principal} withdrew it",
     "call.settled": "The call was closed: {status}",
     "limit.hit": "A limit was reached: {limit}",
+    "diagnostic.opened": "{principal} opened the diagnostics",
 }
 
 Tone = Literal["good", "bad", "wait", "quiet"]

@@ -36,6 +36,13 @@ def instant(at: datetime | None) -> str:
     return "" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def plain(text: str) -> str:
+    """Text of others, with what a terminal would obey or draw as nothing shown as its escape."""
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text
+    )
+
+
 def exact(at: datetime) -> str:
     """A time in UTC to the millisecond, for what follows quickly."""
     return at.astimezone(UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")

@@ -16,6 +16,7 @@ from temporalio.client import Client
 from api.app import create_app
 from api.context import Context
 from api.deciding import Decider, decide
+from api.diagnosing import EdgeDiagnostics
 from api.waiting import Waiters
 from ledger import principals
 from ledger.admission import Admitted
@@ -123,6 +124,7 @@ async def _open(database: Database, public_url: str) -> Office:
         task_queue="counterseal",
         eager_start=False,
         public_url=public_url,
+        edge_diagnostics=EdgeDiagnostics(ledger.diagnostics, tenant=TENANT),
         temporal_ui_url=UI,
     )
     return Office(app, ledger, temporal)

@@ -162,7 +162,7 @@ LOST: dict[str, tuple[Handler, str, str | None]] = {
 async def test_an_answer_that_never_came(client: httpx.AsyncClient, stack: AsyncExitStack, case: str) -> None:
     handler, problem, cause = LOST[case]
     base = await stack.enter_async_context(serving(handler))
-    _, account = await told(remote(client, base, deadline=0.4))
+    _, account = await told(remote(client, base, deadline=1.0))
     assert names(account) == SENDING
     assert (account.problem, account.cause) == (problem, cause)
     assert account.response is None
