@@ -73,7 +73,7 @@ _TOO_LONG = Notice(
 async def approval_page(request: Request, services: Services, person: SignedIn, approval_id: str) -> Response:
     approval = await _find(services, person, approval_id)
     if request.method == "GET" and approval.status == "open":
-        await services.ledger.approvals.viewed(approval, person.username)
+        await services.ledger.of(person.tenant).approvals.viewed(approval, person.username)
     return await _show(request, services, person, approval)
 
 
@@ -95,7 +95,7 @@ async def decision(
         return await _show(request, services, person, approval, _notice(decided), reason)
     # The decision stands: whatever is wrong from here on, the page it leads to shows it.
     with suppress(*UNAVAILABLE):
-        record = await services.ledger.calls.read(approval.request_id)
+        record = await services.ledger.of(person.tenant).calls.read(approval.request_id)
         await services.waiters.wait(record.workflow_id, _SETTLING_SECONDS)
     return RedirectResponse(f"/approvals/{approval_id}", HTTPStatus.SEE_OTHER)
 
@@ -109,7 +109,7 @@ def _notice(decided: Decided) -> Notice:
 async def _find(services: Context, person: Person, approval_id: str) -> Approval:
     found = None
     if _APPROVAL_ID.fullmatch(approval_id):
-        found = await services.ledger.approvals.get(person.tenant, approval_id)
+        found = await services.ledger.of(person.tenant).approvals.get(person.tenant, approval_id)
     if found is None:
         raise _NOT_FOUND
     return found
@@ -124,8 +124,9 @@ async def _show(
     reason: str = "",
 ) -> Response:
     now = datetime.now(UTC)
-    record = await services.ledger.calls.read(approval.request_id)
-    events = await services.ledger.calls.events(approval.request_id)
+    calls = services.ledger.of(person.tenant).calls
+    record = await calls.read(approval.request_id)
+    events = await calls.events(approval.request_id)
     is_open = approval.status == "open"
     became = None if is_open else outcome(approval, record)
     return render(
@@ -160,5 +161,5 @@ def _consequences(services: Context, approval: Approval) -> Consequences:
 
 async def _next_waiting(services: Context, person: Person) -> Approval | None:
     """The next one that this person may decide."""
-    waiting = await services.ledger.approvals.waiting(person.tenant, after=None, tool=None, limit=25)
+    waiting = await services.ledger.of(person.tenant).approvals.waiting(person.tenant, after=None, tool=None, limit=25)
     return next((each for each in waiting if may_decide(decider(person), each)), None)

@@ -41,7 +41,7 @@ async def history(
 ) -> Response:
     tools = {entry.manifest.name: entry.manifest.title for entry in services.catalog.all() if entry.manifest.writes}
     chosen = tool if tool in tools else None
-    closed = await services.ledger.approvals.closed(
+    closed = await services.ledger.of(person.tenant).approvals.closed(
         person.tenant, after=cursors.decode(cursor), tool=chosen, limit=PAGE + 1
     )
     shown = closed[:PAGE]

@@ -40,7 +40,7 @@ async def inbox(
     cursor: str | None = None,
     request_id: str | None = None,
 ) -> Response:
-    approvals = services.ledger.approvals
+    approvals = services.ledger.of(person.tenant).approvals
     wanted = (request_id or "").strip()
     if _REQUEST_ID.fullmatch(wanted) and (found := await approvals.of_request(person.tenant, wanted)):
         return RedirectResponse(f"/approvals/{found}", HTTPStatus.SEE_OTHER)

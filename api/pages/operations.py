@@ -34,7 +34,7 @@ def only_operators(person: Person) -> None:
 @router.api_route("/operations", methods=READS)
 async def operations(request: Request, services: Services, person: SignedIn, status: str | None = None) -> Response:
     only_operators(person)
-    calls = services.ledger.calls
+    calls = services.ledger.of(person.tenant).calls
     chosen = status if status in _STATUSES else None
     counts = await calls.counts(person.tenant)
     return render(

@@ -51,7 +51,7 @@ def _band(approved: int, decided: int) -> str:
 
 @router.api_route("/stats", methods=READS)
 async def stats(request: Request, services: Services, person: SignedIn) -> Response:
-    approvals = services.ledger.approvals
+    approvals = services.ledger.of(person.tenant).approvals
     records = await approvals.by_rule(person.tenant, DAYS)
     volume = await approvals.volume(person.tenant, VOLUME_DAYS)
     return render(
