@@ -69,7 +69,7 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
 
 @app.command(epilog="Example: counterseal tokens revoke tok_0123456789abcdef")
 def revoke(token_id: Annotated[str, typer.Argument(help="The id, as listed")], data: DataOption = None) -> None:
-    """Revoke a token; the very next request with it is refused."""
+    """Revoke a token; the very next request with it is refused. Runs that it opened end with it."""
     if not with_principals(data, lambda principals: principals.revoke(token_id)):
         raise CommandError(f"there is no unrevoked token {token_id}")
     typer.echo(f"revoked {token_id}")

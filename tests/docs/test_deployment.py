@@ -1,15 +1,19 @@
 """docker-compose.yaml, the Dockerfile and deploy/ agree with the code and with each other."""
 
 import json
+import os
 import re
+import subprocess
 import tomllib
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
 from runtime.settings import Settings
+from runtime.stack.postgres import SERVICE, Postgres, find_binaries
 from runtime.stack.temporal import RETENTION, SEARCH_ATTRIBUTES
 from sandbox.__main__ import main as run_sandbox
 from tests.docs.test_pages import accept
@@ -119,9 +123,43 @@ def test_settings_are_complete_and_valid(compose: dict[str, Any], monkeypatch: p
             assert not settings.eager_start
 
 
+def test_the_service_is_not_the_owner_who_migrates(compose: dict[str, Any]) -> None:
+    users = {
+        name: urlsplit(str(url)).username
+        for name, service in ours(compose).items()
+        if (url := environment(service).get("COUNTERSEAL_DATABASE_URL"))
+    }
+    assert users.pop("migrate") == compose["services"]["postgres"]["environment"]["POSTGRES_USER"]
+    assert set(users.values()) == {SERVICE}
+
+
+def test_the_services_role_is_made_once_and_gets_its_password(postgres_server: Postgres) -> None:
+    url = urlsplit(postgres_server.superuser_url())
+    told = {
+        "PGHOST": str(url.hostname),
+        "PGPORT": str(url.port),
+        "PGUSER": str(url.username),
+        "PGPASSWORD": str(url.password),
+        "PGDATABASE": "postgres",
+        "SERVICE_PASSWORD": str(urlsplit(postgres_server.service_url()).password),
+        "PATH": f"{find_binaries()}:{os.defpath}",
+    }
+    for _ in range(2):
+        script = ROOT / "deploy" / "ledger" / "service-role.sh"
+        subprocess.run(["/bin/sh", script], env=told, check=True, capture_output=True)
+    asked = ["psql", postgres_server.service_url("postgres"), "-Atc", "SELECT current_user"]
+    said = subprocess.run(asked, env=told, check=True, capture_output=True, text=True)
+    assert said.stdout == f"{SERVICE}\n"
+
+
 def test_nothing_starts_without_passwords() -> None:
     required = {name for name, operator, _ in _VARIABLE.findall(TEXT) if operator == "?"}
-    assert {"POSTGRES_PASSWORD", "TEMPORAL_POSTGRES_PASSWORD", "COUNTERSEAL_MASTER_KEY_FILE"} <= required
+    assert {
+        "POSTGRES_PASSWORD",
+        "POSTGRES_SERVICE_PASSWORD",
+        "TEMPORAL_POSTGRES_PASSWORD",
+        "COUNTERSEAL_MASTER_KEY_FILE",
+    } <= required
     assert required <= set(env_file("example.env"))
     assert all(value == "" for value in env_file("example.env").values()), "the example holds no values"
     for name in required:
