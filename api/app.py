@@ -2,19 +2,26 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
 
 from api import agent, approvals, codes, health, pages
+from api.envelope import Envelope
 from api.failures import Failures
+from api.handlers import on_http_exception, on_invalid_request
+from api.openapi import describe
 from api.pages.security import SecurityHeaders
-from api.problems import Refused, on_refused, refuse
+from api.problems import Refused, on_refused
 from api.tracing import RequestSpans
-from schemas.codes import Code
-from schemas.replies import Explanation
+from schemas.base import Model
+from schemas.decisions import Approval
+from schemas.replies import VERSION
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -23,8 +30,10 @@ def create_app(lifespan: Lifespan) -> FastAPI:
     """The service's HTTP interface. `lifespan` puts the `Context` at `app.state.context`."""
     app = FastAPI(
         title="Counterseal",
-        version="1",
+        version=VERSION,
         lifespan=lifespan,
+        # A redirect would be made of whatever Host the request names.
+        redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
         # Its own spans and logs hold URL queries and exception texts; ours (`RequestSpans`) do not.
@@ -34,17 +43,32 @@ def create_app(lifespan: Lifespan) -> FastAPI:
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_exception_handler(Refused, on_refused)
-    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(RequestValidationError, on_invalid_request)
+    app.add_exception_handler(HTTPException, on_http_exception)
     app.add_middleware(Failures)
     app.add_middleware(RequestSpans)
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(Envelope)
+    app.openapi = partial(_description, app)
     return app
 
 
-async def _on_invalid_request(request: Request, problem: Exception) -> Response:
-    """A query or path parameter that does not fit: named, never echoed."""
-    names: tuple[str, ...] = ()
-    if isinstance(problem, RequestValidationError):
-        names = tuple(sorted({str(error["loc"][-1]) for error in problem.errors()}))
-    said = Explanation(values={"problem": f"check {', '.join(names) or 'the parameters'}"}, invalid_fields=names)
-    return await on_refused(request, refuse(Code.INVALID_INPUT, said))
+_MODELS: dict[type[Model], str] = {
+    agent.OpenRun: "validation",
+    agent.CallTool: "validation",
+    agent.RunOpened: "serialization",
+    agent.RunRevoked: "serialization",
+    agent.Tools: "serialization",
+    approvals.Decide: "validation",
+    approvals.Approvals: "serialization",
+    approvals.DecisionTaken: "serialization",
+    Approval: "serialization",
+}
+
+
+def _description(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, made once."""
+    if app.openapi_schema is None:
+        base = app.state.context.public_url
+        app.openapi_schema = describe(app, base, _MODELS, {"Approval": approvals.HIDDEN})
+    return app.openapi_schema

@@ -11,12 +11,14 @@ from api.authentication import Approver
 from api.context import Services
 from api.deciding import Decider, Refused, decide
 from api.edge import json_object
+from api.openapi import BODY, QUERY, answer, plain_problem, problems, takes
 from api.parsing import parse
-from api.problems import plain_problem, refuse
+from api.problems import refuse, send_plain_problem
 from ledger.principals import Principal
 from schemas.base import Model
 from schemas.codes import Code
 from schemas.decisions import Approval
+from schemas.ids import is_approval_id
 from schemas.replies import Explanation
 
 router = APIRouter(prefix="/v1/approvals")
@@ -31,6 +33,10 @@ _REFUSALS: dict[Refused, tuple[int, str]] = {
 }
 
 
+HIDDEN = ("tenant", "closed_at")
+"""Fields of an approval that its JSON does not have."""
+
+
 class Decide(Model):
     """Body of `POST /v1/approvals/{id}/decision`."""
 
@@ -39,35 +45,73 @@ class Decide(Model):
     reason: Annotated[str, StringConstraints(max_length=2000)] = ""
 
 
-@router.get("")
+class Approvals(Model):
+    """Answer of `GET /v1/approvals`."""
+
+    approvals: list[Approval]
+    next_cursor: str | None
+
+
+class DecisionTaken(Model):
+    """Answer of `POST /v1/approvals/{id}/decision`."""
+
+    status: Literal["approved", "denied", "waiting_for_second"]
+
+
+_NO_SUCH = plain_problem("There is no such approval")
+
+
+@router.get(
+    "",
+    responses={200: answer(Approvals, "What waits"), **problems(invalid=QUERY)},
+    openapi_extra=takes("approver"),
+)
 async def list_approvals(
     approver: Approver,
     services: Services,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     cursor: Annotated[str | None, Query(max_length=200)] = None,
-    tool: Annotated[str | None, Query(max_length=64)] = None,
+    tool: Annotated[str | None, Query(pattern=r"^[a-z0-9_]{1,64}$")] = None,
 ) -> Response:
     """What waits in the approver's tenant, oldest deadline first."""
     try:
         after = cursors.decode(cursor)
     except cursors.BadCursor:
         raise refuse(Code.INVALID_INPUT, Explanation(values={"problem": "the cursor is not one of ours"})) from None
-    found = await services.ledger.approvals.waiting(approver.tenant, after=after, tool=tool, limit=limit + 1)
+    approvals = services.ledger.of(approver.tenant).approvals
+    found = await approvals.waiting(approver.tenant, after=after, tool=tool, limit=limit + 1)
     page = found[:limit]
     next_cursor = cursors.encode(page[-1].expires_at, page[-1].approval_id) if len(found) > limit else None
     return JSONResponse({"approvals": [approval_json(each) for each in page], "next_cursor": next_cursor})
 
 
-@router.get("/{approval_id}")
+@router.get(
+    "/{approval_id}",
+    responses={200: answer(Approval, "The approval"), **problems(), 404: _NO_SUCH},
+    openapi_extra=takes("approver"),
+)
 async def get_approval(approval_id: str, approver: Approver, services: Services) -> Response:
     """One approval: the exact action, the facts it was parked on, the rule that held it."""
-    approval = await services.ledger.approvals.get(approver.tenant, approval_id)
+    approval = None
+    if is_approval_id(approval_id):
+        approval = await services.ledger.of(approver.tenant).approvals.get(approver.tenant, approval_id)
     if approval is None:
-        return plain_problem(404, "Not found", _REFUSALS["not_found"][1])
+        return send_plain_problem(404, "Not found", _REFUSALS["not_found"][1])
     return JSONResponse(approval_json(approval))
 
 
-@router.post("/{approval_id}/decision")
+@router.post(
+    "/{approval_id}/decision",
+    responses={
+        200: answer(DecisionTaken, "Decided"),
+        **problems(invalid=BODY),
+        403: plain_problem("Not yours to decide", Code.FORBIDDEN),
+        404: _NO_SUCH,
+        409: plain_problem("Decided already, expired, or not the action that was shown"),
+        422: plain_problem("The body does not fit, or a reason is missing", Code.INVALID_INPUT),
+    },
+    openapi_extra=takes("approver", Decide),
+)
 async def post_decision(approval_id: str, request: Request, approver: Approver, services: Services) -> Response:
     """Approve or deny what was shown. The first decision wins."""
     asked = parse(Decide, await json_object(request))
@@ -81,13 +125,13 @@ async def post_decision(approval_id: str, request: Request, approver: Approver, 
     )
     if decided.refused is not None:
         status, detail = _REFUSALS[decided.refused]
-        return plain_problem(status, "Not decided", detail)
+        return send_plain_problem(status, "Not decided", detail)
     return JSONResponse({"status": decided.status})
 
 
 def approval_json(approval: Approval) -> dict[str, JsonValue]:
     """The approval as the contract has it."""
-    content: dict[str, JsonValue] = approval.model_dump(mode="json", exclude={"tenant", "closed_at"})
+    content: dict[str, JsonValue] = approval.model_dump(mode="json", exclude=set(HIDDEN))
     return content
 
 

@@ -50,11 +50,11 @@ class SignInAttempts:
 
 
 def _limits(username: str, peer: str) -> list[tuple[tuple[str, str], int]]:
-    account, network = username.casefold(), _network(peer)
-    return [((account, network), _PER_ACCOUNT_AND_PEER), (("", network), _PER_PEER), ((account, ""), _PER_ACCOUNT)]
+    account, place = username.casefold(), network(peer)
+    return [((account, place), _PER_ACCOUNT_AND_PEER), (("", place), _PER_PEER), ((account, ""), _PER_ACCOUNT)]
 
 
-def _network(peer: str) -> str:
+def network(peer: str) -> str:
     """A peer's address; of IPv6 the /64, since one machine has all of it."""
     try:
         address = ipaddress.ip_address(peer)

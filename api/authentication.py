@@ -11,6 +11,7 @@ from api.problems import refuse
 from ledger.principals import Principal, TokenKind
 from schemas.calls import Binding
 from schemas.codes import Code
+from schemas.replies import Explanation
 
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/=-]{1,512})")
 _REALM = 'Bearer realm="counterseal"'
@@ -18,15 +19,18 @@ _REALM = 'Bearer realm="counterseal"'
 
 def _needs(*kinds: TokenKind) -> Callable[..., Awaitable[Principal]]:
     async def authenticate(request: Request, services: Services) -> Principal:
-        offered = _BEARER.fullmatch(request.headers.get("authorization", ""))
+        headers = request.headers.getlist("authorization")
+        # Of two headers nobody can say which one is meant.
+        offered = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
         if offered is None:
             raise refuse(Code.UNAUTHENTICATED, headers={"WWW-Authenticate": _REALM})
         principal = await services.ledger.principals.authenticate(offered[1])
         if principal is None:
             raise refuse(Code.UNAUTHENTICATED, headers={"WWW-Authenticate": f'{_REALM}, error="invalid_token"'})
+        request.state.principal = principal
         if principal.kind not in kinds:
-            headers = {"WWW-Authenticate": f'{_REALM}, error="insufficient_scope"'}
-            raise refuse(Code.FORBIDDEN, headers=headers)
+            said = Explanation(allowed={"token_kind": " or ".join(kinds)})
+            raise refuse(Code.FORBIDDEN, said, headers={"WWW-Authenticate": f'{_REALM}, error="insufficient_scope"'})
         return principal
 
     return authenticate

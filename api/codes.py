@@ -1,20 +1,21 @@
-"""What a problem's `type` points to: the meaning of its code, from the registry."""
+"""What a problem's `type` points to: the page of its code, from the registry."""
 
 from fastapi import APIRouter, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 
-from schemas.codes import REGISTRY, Code
+from api.context import Services
+from api.problems import refuse
+from schemas.codes import Code
+from schemas.guide import page
+from schemas.replies import Explanation
 
 router = APIRouter()
 
 
-@router.get("/codes/{code}")
-async def code_page(code: str) -> Response:
-    """One code in a few lines."""
+@router.get("/codes/{code}", response_class=PlainTextResponse)
+async def code_page(code: str, services: Services) -> Response:
+    """One code: what it means, what to do next, an example."""
     if code not in Code.__members__:
-        return JSONResponse({"type": "about:blank", "title": "Not found"}, 404, media_type="application/problem+json")
-    spec = REGISTRY[Code(code)]
-    return PlainTextResponse(
-        f"{code}: {spec.title}\nstatus: {spec.status}\naction: {spec.action}\nHTTP status: {spec.http_status}\n"
-        f"the same call may be sent again: {'yes' if spec.retryable else 'no'}\n\n{spec.message}\n"
-    )
+        said = Explanation(values={"problem": "there is no such code"}, invalid_fields=("code",))
+        raise refuse(Code.INVALID_INPUT, said, status=404)
+    return PlainTextResponse(page(Code(code), services.public_url))

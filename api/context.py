@@ -8,6 +8,7 @@ from temporalio.client import Client
 
 from api.attempts import SignInAttempts
 from api.diagnosing import EdgeDiagnostics
+from api.limits import Limits
 from api.waiting import Waiters
 from ledger.ledger import Ledger
 from ledger.signing import DecisionSigner
@@ -29,6 +30,7 @@ class Context:
     edge_diagnostics: EdgeDiagnostics
     temporal_ui_url: str | None = None
     namespace: str = "default"
+    limits: Limits = field(default_factory=Limits)
     sign_in_attempts: SignInAttempts = field(default_factory=SignInAttempts)
 
 

@@ -5,7 +5,7 @@ import re
 from fastapi import Request
 from pydantic import JsonValue
 
-from api.problems import refuse
+from api.problems import Refused, refuse
 from schemas import strict_json
 from schemas.codes import Code
 from schemas.replies import Explanation
@@ -18,13 +18,20 @@ _CONTENT_TYPE = re.compile(r"application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*"
 
 async def json_object(request: Request) -> dict[str, JsonValue]:
     """The request's body. Raises Refused: 413 too large, 415 not JSON, 400 malformed, 422 not an object."""
-    if not _CONTENT_TYPE.fullmatch(request.headers.get("content-type", "")):
-        raise _invalid(415, "the content type must be application/json")
-    body = await _body(request)
+    types = request.headers.getlist("content-type")
+    if len(types) != 1 or not _CONTENT_TYPE.fullmatch(types[0]):
+        raise _invalid(415, "the content type must be application/json, in UTF-8")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise _invalid(415, "the body must not be compressed")
+    return parse_body(await _body(request))
+
+
+def parse_body(body: bytes) -> dict[str, JsonValue]:
+    """The JSON object in `body`. Raises Refused and nothing else."""
     try:
         value = strict_json.loads(body)
-    except strict_json.UnreadableError:
-        raise _invalid(400, "the body is not valid JSON (each name once, finite numbers, UTF-8)") from None
+    except strict_json.UnreadableError as problem:
+        raise _invalid(400, f"the body cannot be read as JSON: {problem}") from None
     problem = _problem(value, MAX_DEPTH)
     if problem is not None:
         raise _invalid(400, problem)
@@ -37,13 +44,13 @@ async def _body(request: Request) -> bytes:
     """Read at most MAX_BYTES, whatever Content-Length says."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > MAX_BYTES:
-        raise _invalid(413, f"the body is larger than {MAX_BYTES} bytes")
+        raise _too_large()
     # What was read of it, for the diagnostic of a refusal.
     body = request.state.body_read = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BYTES:
-            raise _invalid(413, f"the body is larger than {MAX_BYTES} bytes")
+            raise _too_large()
     return bytes(body)
 
 
@@ -57,7 +64,7 @@ def _problem(value: JsonValue, depth: int) -> str | None:
         case bool() | None | float():
             return None
         case int():
-            return None if -_LARGEST <= value <= _LARGEST else "an integer is beyond 2^53 - 1"
+            return None if -_LARGEST <= value <= _LARGEST else "an integer is beyond 2^53 - 1, the largest allowed"
         case list():
             return next((p for each in value if (p := _problem(each, depth - 1))), None)
         case dict():
@@ -73,5 +80,9 @@ def _text_problem(text: str) -> str | None:
     return None
 
 
-def _invalid(status: int, problem: str) -> Exception:
+def _too_large() -> Refused:
+    return _invalid(413, f"the body is larger than {MAX_BYTES} bytes, the most allowed")
+
+
+def _invalid(status: int, problem: str) -> Refused:
     return refuse(Code.INVALID_INPUT, Explanation(values={"problem": problem}), status=status)

@@ -1,18 +1,15 @@
 """Refusals as HTTP: RFC 9457 problem documents that carry the reply object beside the standard members."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import JsonValue
 
+from api.context import Context
+from api.limits import count_refusal
 from schemas.codes import REGISTRY, Code
 from schemas.ids import new_request_id
-from schemas.replies import Explanation, Reply, reply_for
-
-if TYPE_CHECKING:
-    from api.context import Context
+from schemas.replies import Explanation, Reply, problem_document, reply_for
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -49,23 +46,14 @@ def reply_response(reply: Reply, *, base: str) -> Response:
 
 
 def problem_response(reply: Reply, status: int, *, base: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """The reply's own fields keep their names: `status` is the call's, `http_status` the number that RFC 9457 calls
-    `status` (a consumer that expects a number there must ignore it, section 3.1)."""
-    content: dict[str, JsonValue] = {
-        "type": f"{base}/codes/{reply.code}",
-        "title": REGISTRY[reply.code].title,
-        "detail": reply.message,
-        "instance": f"/v1/tool-calls/{reply.request_id}",
-        **reply.model_dump(mode="json", exclude_none=True),
-        "http_status": status,
-    }
+    """`problem_document` as a response."""
     sent = dict(headers or {})
     if reply.retry_after_seconds is not None:
         sent.setdefault("Retry-After", str(reply.retry_after_seconds))
-    return JSONResponse(content, status, sent, MEDIA_TYPE)
+    return JSONResponse(problem_document(reply, status, base), status, sent, MEDIA_TYPE)
 
 
-def plain_problem(status: int, title: str, detail: str) -> JSONResponse:
+def send_plain_problem(status: int, title: str, detail: str) -> JSONResponse:
     """A problem that is no tool call's: for approvers and operators."""
     return JSONResponse(
         {"type": "about:blank", "title": title, "status": status, "detail": detail}, status, None, MEDIA_TYPE
@@ -73,9 +61,13 @@ def plain_problem(status: int, title: str, detail: str) -> JSONResponse:
 
 
 async def on_refused(request: Request, problem: Exception) -> Response:
-    """Exception handler for `Refused`: the refusal is noted for its diagnostic, and answered."""
+    """Exception handler for `Refused`: the refusal is counted, noted for its diagnostic, and answered."""
     if not isinstance(problem, Refused):
         raise problem
     services: Context = request.app.state.context
-    services.edge_diagnostics.note(request, problem.reply, problem.status, problem.__cause__ or problem.__context__)
-    return problem_response(problem.reply, problem.status, base=services.public_url, headers=problem.headers)
+    cause = problem.__cause__ or problem.__context__
+    reply = await count_refusal(request, problem.reply, services.ledger.attempts, services.limits)
+    if reply.code is not problem.reply.code:
+        problem = Refused(reply)
+    services.edge_diagnostics.note(request, reply, problem.status, cause)
+    return problem_response(reply, problem.status, base=services.public_url, headers=problem.headers)

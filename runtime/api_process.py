@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -9,6 +10,7 @@ from fastapi import FastAPI
 from api.app import Lifespan, create_app
 from api.context import Context
 from api.diagnosing import EdgeDiagnostics
+from api.limits import Limits, Pace
 from api.waiting import Waiters
 from ledger.signing import DecisionSigner
 from runtime.assembly import activity_services, core
@@ -25,22 +27,38 @@ def run_api(settings: Settings) -> None:
     start_logging(settings.log_level)
     stop_tracing = start_tracing("api", settings.traces_file)
     try:
-        uvicorn.run(
-            create_app(_lifespan(settings)),
-            host=settings.api_host,
-            port=settings.api_port,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            loop="uvloop",
-            http="httptools",
-            timeout_graceful_shutdown=15,
-        )
+        uvicorn.run(create_app(lifespan_of(settings)), **server_options(settings))
     finally:
         stop_tracing()
 
 
-def _lifespan(settings: Settings) -> Lifespan:
+def server_options(settings: Settings) -> dict[str, Any]:
+    """How uvicorn serves the application. No access log: paths and headers are the caller's text."""
+    proxies = settings.proxies()
+    return {
+        "host": settings.api_host,
+        "port": settings.api_port,
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        # Left to itself uvicorn believes this machine, and whatever FORWARDED_ALLOW_IPS names.
+        "proxy_headers": bool(proxies),
+        "forwarded_allow_ips": proxies,
+        "loop": "uvloop",
+        "http": "httptools",
+        "timeout_graceful_shutdown": 15,
+    }
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(
+        Pace(settings.failed_authentications_per_minute, settings.failed_authentications_per_hour),
+        Pace(settings.invalid_calls_per_minute, settings.invalid_calls_per_hour),
+        Pace(settings.address_invalid_calls_per_minute, settings.address_invalid_calls_per_hour),
+    )
+
+
+def lifespan_of(settings: Settings) -> Lifespan:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
@@ -62,6 +80,7 @@ def _lifespan(settings: Settings) -> Lifespan:
                 edge_diagnostics=edge_diagnostics,
                 temporal_ui_url=settings.temporal_ui_url,
                 namespace=built.temporal.namespace,
+                limits=limits_of(settings),
             )
             if settings.eager_start:
                 services = await stack.enter_async_context(

@@ -1,9 +1,10 @@
 """Settings, from the environment alone (`COUNTERSEAL_…`; Temporal's and OpenTelemetry's own variables are theirs)."""
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from policy.load import DEFAULT_POLICY
@@ -34,6 +35,21 @@ class Settings(BaseSettings):
     """The port that the API listens on."""
     public_url: str = "http://127.0.0.1:8080"
     """Where people reach the web form."""
+    trusted_proxies: str = ""
+    """Addresses or networks of proxies, separated by commas, whose `X-Forwarded-For` and `X-Forwarded-Proto` are
+    believed. Without any, a caller's address is the connection's own."""
+    failed_authentications_per_minute: Annotated[int, Field(ge=1)] = 30
+    """How many failed authentications of one address are answered with 401; further ones with 429."""
+    failed_authentications_per_hour: Annotated[int, Field(ge=1)] = 300
+    """The same for an hour."""
+    invalid_calls_per_minute: Annotated[int, Field(ge=1)] = 60
+    """How many invalid calls of one token's holder (of a run, each run) are explained; further ones get 429."""
+    invalid_calls_per_hour: Annotated[int, Field(ge=1)] = 600
+    """The same for an hour."""
+    address_invalid_calls_per_minute: Annotated[int, Field(ge=1)] = 600
+    """How many invalid calls are explained to all token holders behind one address."""
+    address_invalid_calls_per_hour: Annotated[int, Field(ge=1)] = 6000
+    """The same for an hour."""
     temporal_ui_url: str | None = None
     """Where people reach Temporal's UI; the approval page links to a call's workflow there."""
     eager_start: bool = False
@@ -73,6 +89,24 @@ class Settings(BaseSettings):
     """Touched by a worker once it polls."""
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
     """`DEBUG`, `INFO`, `WARNING` or `ERROR`."""
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, value: str) -> str:
+        try:
+            for each in _split(value):
+                ip_network(each)
+        except ValueError:
+            raise ValueError("must be IP addresses or networks, separated by commas") from None
+        return value
+
+    def proxies(self) -> list[str]:
+        """`trusted_proxies`, one by one."""
+        return _split(self.trusted_proxies)
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def load() -> Settings:
