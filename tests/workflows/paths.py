@@ -8,7 +8,20 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.testing import TimeSkipper
 
 from schemas.codes import Code, Status
-from tests.service import Service, Started
+from schemas.decisions import Approval
+from tests.service import Service, Started, until
+
+
+async def _parked(service: Service, order: dict[str, Any]) -> tuple[Started, Approval]:
+    """A call that rests in Temporal too: what comes while a task still runs costs one task more."""
+    started, approval = await service.parked(order)
+
+    async def waiting() -> bool | None:
+        history = await started.handle.fetch_history()
+        return True if "TIMER_STARTED" in names(history.events) else None
+
+    await until(waiting)
+    return started, approval
 
 
 async def free(service: Service) -> Started:
@@ -26,26 +39,26 @@ async def refused(service: Service) -> Started:
 
 
 async def approved(service: Service) -> Started:
-    started, approval = await service.parked(await service.outside.order(50_000))
+    started, approval = await _parked(service, await service.outside.order(50_000))
     await started.handle.signal("decide", service.decision(approval, "approve"))
     return started
 
 
 async def denied(service: Service) -> Started:
-    started, approval = await service.parked(await service.outside.order(50_000))
+    started, approval = await _parked(service, await service.outside.order(50_000))
     await started.handle.signal("decide", service.decision(approval, "deny", reason="not this time"))
     return started
 
 
 async def withdrawn(service: Service) -> Started:
-    started, _ = await service.parked(await service.outside.order(50_000))
+    started, _ = await _parked(service, await service.outside.order(50_000))
     await started.handle.signal("withdraw")
     return started
 
 
 async def expired(service: Service) -> Started:
     """A day passes: in the database by moving the deadline, in the workflow by skipping its timer."""
-    started, approval = await service.parked(await service.outside.order(50_000))
+    started, approval = await _parked(service, await service.outside.order(50_000))
     await service.core.ledger.system.execute(
         "UPDATE approvals SET expires_at = expires_at - interval '24 hours' WHERE approval_id = $1",
         approval.approval_id,
@@ -56,7 +69,7 @@ async def expired(service: Service) -> Started:
 
 async def voided(service: Service) -> Started:
     order = await service.outside.order(50_000)
-    started, approval = await service.parked(order)
+    started, approval = await _parked(service, order)
     await service.outside.put_order({**order, "disputed": True})
     await started.handle.signal("decide", service.decision(approval, "approve"))
     return started
@@ -71,7 +84,7 @@ async def lost_answer(service: Service) -> Started:
 async def approved_lost_answer(service: Service) -> Started:
     order = await service.outside.order(50_000)
     await service.outside.fault("commit_then_drop", order)
-    started, approval = await service.parked(order)
+    started, approval = await _parked(service, order)
     await started.handle.signal("decide", service.decision(approval, "approve"))
     return started
 

@@ -148,7 +148,6 @@ async def test_a_garbled_decision_is_dropped_and_stops_nothing(running: Service,
 
 async def test_a_withdrawal_with_baggage_stops_nothing(running: Service) -> None:
     _, started, _ = await _parked(running)
-    await started.handle.signal("withdraw", "please")
     await started.handle.signal("no_such_signal", "please")
-    await started.handle.signal("withdraw")
+    await started.handle.signal("withdraw", "please")
     assert (await running.finish(started)).status == "cancelled"

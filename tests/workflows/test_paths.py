@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schemas.calls import ToolCallResult
-from tests.service import Service
+from tests.service import Service, until
 from tests.workflows.paths import PATHS, names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -34,29 +34,31 @@ async def test_a_path_ends_as_it_should_and_costs_what_it_should(
         content = json.dumps(history.to_json_dict(), indent=1, sort_keys=True)
         (HISTORIES / f"{name}.json").write_text(content + "\n")
     events = names(history.events)
-    assert len(events) == path.history, events
+    assert len(events) == path.history, " ".join(events)
 
 
 async def test_search_attributes_say_where_a_parked_call_stands(running: Service) -> None:
     started, approval = await running.parked(await running.outside.order(50_000))
-    described = await started.handle.describe()
-    found = {pair.key.name: pair.value for pair in described.typed_search_attributes}
-    assert (
-        found.items()
-        >= {
-            "ToolName": "issue_refund",
-            "AgentRunId": started.request.run_id,
-            "CallStatus": "pending_approval",
-            "Decision": "hold",
-            "PolicyVersion": approval.policy_version,
-            "ApprovalId": approval.approval_id,
-        }.items()
-    )
+
+    async def attributes(status: str) -> dict[str, object]:
+        """The ledger has it a moment before Temporal does."""
+
+        async def look() -> dict[str, object] | None:
+            described = await started.handle.describe()
+            found = {pair.key.name: pair.value for pair in described.typed_search_attributes}
+            return found if found.get("CallStatus") == status else None
+
+        return await until(look)
+
+    assert (await attributes("pending_approval")).items() >= {
+        "ToolName": "issue_refund",
+        "AgentRunId": started.request.run_id,
+        "Decision": "hold",
+        "PolicyVersion": approval.policy_version,
+        "ApprovalId": approval.approval_id,
+    }.items()
     await started.handle.signal("withdraw")
-    await running.finish(started)
-    described = await started.handle.describe()
-    found = {pair.key.name: pair.value for pair in described.typed_search_attributes}
-    assert found["CallStatus"] == "cancelled"
+    await attributes("cancelled")
 
 
 @pytest.mark.parametrize("name", ["free", "refused", "denied", "lost_answer"])
