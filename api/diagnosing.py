@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from fastapi import Request
@@ -103,7 +103,7 @@ class EdgeDiagnostics:
         diagnostic = Diagnostic(
             request_id=reply.request_id,
             step="edge",
-            began_at=datetime.now(UTC),
+            began_at=datetime.now(UTC) - timedelta(milliseconds=elapsed),
             elapsed_ms=elapsed,
             status=reply.status,
             code=reply.code,

@@ -118,7 +118,9 @@ def _sentences(told: Diagnostic) -> Iterator[str]:
     else:
         yield from _step(told)
     if told.told:
-        yield f"The caller was told: “{told.told}”"
+        # Later steps answer nobody: what they end with is told to whoever asks.
+        asked = "The caller was told" if told.step in ("edge", "admit") else "Whoever asks is told since"
+        yield f"{asked}: “{told.told}”"
     if told.failure is not None:
         yield f"What was raised: {told.failure.type}: {told.failure.text}"
 

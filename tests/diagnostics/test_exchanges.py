@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from gateways.accounts import Course
 from gateways.egress import Egress
 from gateways.http import Answer, Remote, new_client
 from gateways.trail import Trail, current, followed
@@ -211,6 +212,14 @@ async def test_a_kept_connection_is_told_as_one(client: httpx.AsyncClient, stack
     first, second = [(await told(gateway))[1] for _ in range(2)]
     assert (first.kept_connection, second.kept_connection) == (False, True)
     assert names(second)[:3] == ["credential_selected", "connection_started", "bytes_sent"]
+
+
+async def test_bytes_count_as_sent_before_the_first_one_is_written() -> None:
+    """A write that breaks off in the middle may have let some of it out."""
+    course = Course()
+    await course("http11.send_request_headers.started", {})
+    assert [mark.name for mark in course.marks()][-1] == "bytes_sent"
+    assert course.reached == "bytes_sent"
 
 
 async def test_our_own_exception_in_the_middle_still_leaves_how_far_it_went(

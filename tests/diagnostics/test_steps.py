@@ -435,7 +435,13 @@ async def test_an_approval_that_no_longer_held(desk: Desk) -> None:
     assert ended.code is Code.APPROVAL_VOID
     found = await desk.only(request.request_id)
     assert (found.step, reached(found)) == ("execute", ["input_validated"])
-    says(found, "It was not authorised", "To read the facts: GET", "The caller was told: “", "the facts have changed")
+    says(
+        found,
+        "It was not authorised",
+        "To read the facts: GET",
+        "Whoever asks is told since: “",
+        "the facts have changed",
+    )
 
 
 async def test_facts_that_cannot_be_read_after_the_approval(desk: Desk) -> None:
