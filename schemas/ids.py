@@ -7,15 +7,19 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-_REQUEST_ID, _APPROVAL_ID = r"^act_[0-9a-f]{32}$", r"^apr_[0-9a-f]{32}$"
+_REQUEST_ID, _RUN_ID, _APPROVAL_ID = (rf"^{prefix}_[0-9a-f]{{32}}$" for prefix in ("act", "run", "apr"))
 RequestId = Annotated[str, StringConstraints(pattern=_REQUEST_ID)]
-RunId = Annotated[str, StringConstraints(pattern=r"^run_[0-9a-f]{32}$")]
+RunId = Annotated[str, StringConstraints(pattern=_RUN_ID)]
 ApprovalId = Annotated[str, StringConstraints(pattern=_APPROVAL_ID)]
 
 
 def is_request_id(text: str) -> bool:
     """Whether `text` has the form of one; the database refuses some texts outright (NUL)."""
     return re.fullmatch(_REQUEST_ID, text) is not None
+
+
+def is_run_id(text: str) -> bool:
+    return re.fullmatch(_RUN_ID, text) is not None
 
 
 def is_approval_id(text: str) -> bool:

@@ -29,17 +29,13 @@ FROM (
             WHERE h.tenant = $1 AND h.subject = $8 AND h.request_id <> $6
               AND (h.state = 'held' OR (h.state = 'spent' AND h.changed_at >= $9)))::bigint AS reserved
 ) base
-LEFT JOIN LATERAL (
-    -- OFFSET 0 keeps the windows' begins apart: row-level security lets an index be asked only for what cannot leak.
-    SELECT i, subject, CASE WHEN seconds IS NULL THEN '-infinity'::timestamptz
-                            ELSE statement_timestamp() - make_interval(secs => seconds) END AS since
-    FROM unnest($3::int[], $4::text[], $5::bigint[]) AS given (i, subject, seconds) OFFSET 0
-) w ON true
+LEFT JOIN unnest($3::int[], $4::text[], $5::bigint[]) AS w (i, subject, seconds) ON true
 LEFT JOIN LATERAL (
     SELECT count(*), sum(l.amount) AS amount, min(l.at) AS oldest
     FROM uses l
     WHERE l.tenant = $1 AND l.subject = w.subject AND l.tool = $7 AND l.state <> 'released' AND l.request_id <> $6
-      AND l.at > w.since
+      AND l.at > CASE WHEN w.seconds IS NULL THEN '-infinity'::timestamptz
+                      ELSE statement_timestamp() - make_interval(secs => w.seconds) END
 ) u ON true
 
 -- name: insert_call

@@ -19,10 +19,12 @@ RETURNING id
 -- name: holder_of
 -- Whose token this is or was, and for a run's token whose customer the run serves.
 SELECT t.token_id, t.kind, t.tenant, t.principal, t.run_id, r.customer_id,
-       t.revoked_at IS NOT NULL OR r.revoked_at IS NOT NULL OR u.disabled_at IS NOT NULL AS revoked,
+       t.revoked_at IS NOT NULL OR r.revoked_at IS NOT NULL OR o.revoked_at IS NOT NULL OR u.disabled_at IS NOT NULL
+           AS revoked,
        coalesce(t.expires_at <= now(), false) OR coalesce(r.expires_at <= now(), false) AS expired
 FROM tokens t
 LEFT JOIN runs r ON r.run_id = t.run_id
+LEFT JOIN tokens o ON o.token_id = r.opened_with
 LEFT JOIN users u ON u.username = t.principal AND u.tenant = t.tenant AND t.kind IN ('approver', 'operator')
 WHERE t.hash = $1
 

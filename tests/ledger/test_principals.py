@@ -1,5 +1,6 @@
 """Tokens, runs, people and sessions: what is revoked, expired or disabled opens nothing from the next request on."""
 
+import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,10 +9,10 @@ from ledger.ledger import Ledger
 from ledger.principals import OpenedRun, Principal, TokenKind, new_token
 
 PASSWORD = "a long example password"
+_SERVICE = Principal(kind="service", tenant="acme", name="runtime")
 
 
-async def _run(ledger: Ledger, **changes: int) -> OpenedRun:
-    service = Principal(kind="service", tenant="acme", name="runtime")
+async def _run(ledger: Ledger, service: Principal = _SERVICE, **changes: int) -> OpenedRun:
     return await ledger.principals.open_run(
         service,
         agent_id="support-bot",
@@ -84,6 +85,62 @@ async def test_a_runs_token_carries_its_binding_until_the_run_ends(ledger: Ledge
     ):
         await ledger.system.execute(f"UPDATE runs SET {ending}")
         assert await ledger.principals.authenticate(run.token) is None
+
+
+async def test_a_run_ends_with_the_token_that_opened_it_and_with_no_other_of_the_service(ledger: Ledger) -> None:
+    opened: list[tuple[str, OpenedRun]] = []
+    for _ in range(2):
+        token_id, token = await ledger.principals.issue("service", "acme", "runtime")
+        service = await ledger.principals.authenticate(token)
+        assert service is not None
+        opened.append((token_id, await _run(ledger, service)))
+    (revoked, ended), (_, going_on) = opened
+    assert await ledger.principals.revoke(revoked)
+    assert await ledger.principals.authenticate(ended.token) is None
+    assert await ledger.principals.authenticate(going_on.token) is not None
+    states = [await ledger.admissions.run(run.run_id, "") for run in (ended, going_on)]
+    assert [state is not None and state.is_open for state in states] == [False, True]
+
+
+async def test_what_a_revoked_service_was_just_opening_is_closed_from_its_begin(ledger: Ledger) -> None:
+    token_id, token = await ledger.principals.issue("service", "acme", "runtime")
+    service = await ledger.principals.authenticate(token)
+    assert service is not None
+    assert await ledger.principals.revoke(token_id)
+    late = await _run(ledger, service)
+    assert await ledger.principals.authenticate(late.token) is None
+
+
+async def test_a_run_is_revoked_once_by_the_service_that_opened_it_alone(ledger: Ledger) -> None:
+    run = await _run(ledger)
+    for stranger in (
+        Principal(kind="service", tenant="acme", name="another"),
+        Principal(kind="service", tenant="other", name="runtime"),
+    ):
+        assert await ledger.principals.revoke_run(stranger, run.run_id) is None
+    assert await ledger.principals.authenticate(run.token) is not None
+    first, second = [await ledger.principals.revoke_run(_SERVICE, run.run_id) for _ in range(2)]
+    assert first is not None
+    assert first == second
+    assert await ledger.principals.authenticate(run.token) is None
+
+
+@pytest.mark.parametrize("kind", ["service", "run", "approver", "operator"])
+async def test_tokens_cannot_be_guessed(ledger: Ledger, kind: TokenKind) -> None:
+    tokens = {new_token(kind) for _ in range(1000)}
+    assert len(tokens) == 1000
+    secret = tokens.pop().split("_", 2)[2]
+    assert len(base64.urlsafe_b64decode(secret + "=" * (-len(secret) % 4))) * 8 >= 128
+    with pytest.raises(ValueError, match="128 bits"):
+        await ledger.principals.issue(kind, "acme", "runtime", token="hunter2")
+
+
+async def test_a_removed_person_has_no_token(ledger: Ledger) -> None:
+    await _person(ledger)
+    _, token = await ledger.principals.issue("approver", "acme", "ana")
+    assert await ledger.principals.authenticate(token) is not None
+    await ledger.system.execute("DELETE FROM users")
+    assert await ledger.principals.authenticate(token) is None
 
 
 async def test_a_disabled_person_is_out_at_once_with_every_token_and_session(ledger: Ledger) -> None:
