@@ -1,23 +1,42 @@
 """Row-level security, the second wall: whatever a query forgets, a tenant's connection has its own rows alone."""
 
 import asyncio
+import base64
 import random
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
+from pydantic import SecretStr
 
 from ledger.database import Connection, Database, Pool, connect
 from ledger.ledger import Ledger
+from ledger.migrate import migrate
 from ledger.principals import Principal
+from runtime.assembly import core
+from runtime.settings import Settings, SettingsError
 from runtime.stack.postgres import Postgres
 from tests.ledger.refunds import MASTER, Refund, decide, new_binding, open_ledger, parked
 
 TENANTS = ("acme", "globex")
 # What belongs to no tenant.
 _COMMON = {"alembic_version", "attempts", "policies"}
+_ROWS_OF_0001 = """
+INSERT INTO users VALUES ('acme', 'ana', 'Ana Example', '', '{}');
+INSERT INTO sessions VALUES ('s', 'ana', 'c', now(), now());
+INSERT INTO calls (request_id, tenant, run_id, agent_id, customer_id, tool, workflow_id, arguments_digest, status, code,
+                   created_at, updated_at, n, hash, key_id, details)
+VALUES ('act_1', 'acme', 'run_1', 'bot', 'cus_1', 'issue_refund', 'w', 'd', 'denied', 'USER_DENIED', now(), now(), 1,
+        '', 'k', '');
+INSERT INTO approvals VALUES ('apr_1', 'act_1', 'acme', 'issue_refund', 'denied', 'finance', 'r', 'p', 'd', now(),
+                              now(), now(), 'k', '');
+INSERT INTO decisions VALUES ('dec_1', 'apr_1', 'act_1', 'ana', 'deny', now(), 'k', '');
+INSERT INTO views VALUES ('apr_1', 'ana');
+"""
 _TABLES = """
 SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AS forced,
        (SELECT array_agg(pg_get_expr(p.polqual, p.polrelid)) FROM pg_policy p WHERE p.polrelid = c.oid) AS policies,
@@ -259,12 +278,32 @@ async def test_the_services_role_admits_and_decides_but_changes_no_event(
             await service.system.fetch(f'SELECT FROM "{row["relname"]}"')
 
 
-async def test_a_superuser_is_told_apart(database: str, postgres_server: Postgres) -> None:
-    opened = await connect(postgres_server.superuser_url(database.rpartition("/")[2]))
+async def test_no_process_starts_as_a_superuser(database: str, postgres_server: Postgres, tmp_path: Path) -> None:
+    key = tmp_path / "master.key"
+    key.write_text(base64.b64encode(bytes(32)).decode())
+    url = postgres_server.superuser_url(database.rpartition("/")[2])
+    with pytest.raises(SettingsError, match="row-level security") as refused:
+        async with core(Settings(database_url=SecretStr(url), master_key_file=key)):
+            pytest.fail("it started")
+    assert url not in str(refused.value)
+
+
+async def test_rows_from_before_get_their_tenant(empty_database: str) -> None:
+    connection = await asyncpg.connect(empty_database)
     try:
-        assert not await opened.is_guarded()
+        await connection.execute(files("ledger.migrations").joinpath("sql", "0001_initial.sql").read_text())
+        await connection.execute("CREATE TABLE alembic_version (version_num varchar(32) PRIMARY KEY)")
+        await connection.execute("INSERT INTO alembic_version VALUES ('0001')")
+        await connection.execute(_ROWS_OF_0001)
+        await asyncio.to_thread(migrate, empty_database)
+        await connection.execute("SET counterseal.tenant = 'acme'")
+        for table in ("decisions", "views", "sessions"):
+            assert await connection.fetchval(f"SELECT tenant FROM {table}") == "acme", table
+        await connection.execute("SET counterseal.tenant = 'globex'")
+        for table in ("decisions", "views", "sessions", "users", "calls", "approvals"):
+            assert await connection.fetchval(f"SELECT count(*) FROM {table}") == 0, table
     finally:
-        await opened.close()
+        await connection.close()
 
 
 # What it costs
