@@ -4,6 +4,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
 from api.context import Services
+from api.openapi import problem
 from api.problems import refuse
 from schemas.codes import Code
 from schemas.guide import page
@@ -12,7 +13,7 @@ from schemas.replies import Explanation
 router = APIRouter()
 
 
-@router.get("/codes/{code}", response_class=PlainTextResponse)
+@router.get("/codes/{code}", response_class=PlainTextResponse, responses={404: problem(Code.INVALID_INPUT)})
 async def code_page(code: str, services: Services) -> Response:
     """One code: what it means, what to do next, an example."""
     if code not in Code.__members__:

@@ -16,7 +16,7 @@ async def healthz() -> Response:
     return JSONResponse({"status": "ok"})
 
 
-@router.get("/readyz")
+@router.get("/readyz", responses={503: {"description": "One of them does not", "content": {"application/json": {}}}})
 async def readyz(services: Services) -> Response:
     """The database and Temporal answer."""
     checks = {"database": await _holds(services.ledger.ready()), "temporal": await _holds(_temporal(services))}

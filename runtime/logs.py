@@ -1,4 +1,7 @@
-"""Structured logs on standard error, one JSON object a line. Libraries that print URLs are silenced at the source."""
+"""Structured logs on standard error, one JSON object a line, control characters escaped.
+
+Libraries that print URLs are silenced at the source; of what others say, the first line is kept.
+"""
 
 import logging
 import sys
@@ -25,7 +28,7 @@ def start_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[*shared, _first_line],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 _without_foreign_text,
@@ -34,8 +37,18 @@ def start_logging(level: str) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=level, force=True)
+    logging.captureWarnings(True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _first_line(logger: logging.Logger, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """What a library says in more than one line is an exception's text, or holds one; its type is kept."""
+    first, _, rest = str(event["event"]).partition("\n")
+    if first.startswith("Traceback "):
+        first, event["error_type"] = "failed", rest.rstrip().rpartition("\n")[2].partition(":")[0]
+    event["event"] = first
+    return event
 
 
 def _without_foreign_text(
@@ -43,6 +56,8 @@ def _without_foreign_text(
 ) -> structlog.typing.EventDict:
     """An exception is named by its type alone: its text may hold URLs, headers or values."""
     info = event.pop("exc_info", None)
+    if info is True:
+        info = sys.exc_info()
     problem = cast("BaseException | None", info[1] if isinstance(info, tuple) else info)
     if isinstance(problem, BaseException):
         event["error_type"] = type(problem).__name__

@@ -16,6 +16,7 @@ from api.app import create_app
 from runtime.api_process import lifespan_of
 from runtime.stack.postgres import Postgres
 from runtime.workers import effect_worker
+from tests.api.api_process import ApiProcess, api_process
 from tests.service import (
     PATIENCE,
     SandboxUrls,
@@ -168,3 +169,18 @@ async def somebody(api: Api) -> Tenant:
 async def run_token(somebody: Tenant) -> str:
     """A run of `somebody`."""
     return await somebody.run("cus_1")
+
+
+@pytest.fixture(scope="session")
+def process(
+    _runner: asyncio.Runner,
+    postgres_server: Postgres,
+    migrated_template: str,
+    temporal_server: str,
+    sandbox_urls: SandboxUrls,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[ApiProcess]:
+    """`counterseal api` on a socket, with bounds that no test reaches."""
+    folder = tmp_path_factory.mktemp("process")
+    with api_process(_runner, postgres_server, migrated_template, temporal_server, sandbox_urls, folder) as running:
+        yield running
