@@ -263,9 +263,13 @@ def answered(call: Call, decision: PolicyDecision, result: dict[str, JsonValue],
     return Admitted(events, "executed", code, decision, {}, {}, explanation=said, result=result)
 
 
+# What the owner of the facts said, where it said something about us.
+_UNREADABLE = {"auth_failed": Code.AUTH_FAILED, "forbidden": Code.REMOTE_FORBIDDEN}
+
+
 def unreadable(policy: Policy, call: Call, problem: str) -> Admitted:
     """A call whose facts cannot be had: it fails closed, and nothing was sent."""
-    code = Code.AUTH_FAILED if problem == "unauthorized" else Code.NETWORK_UNREACHABLE
+    code = _UNREADABLE.get(problem, Code.NETWORK_UNREACHABLE)
     said = Explanation(retry_after_seconds=5 if code is Code.NETWORK_UNREACHABLE else None)
     decision = PolicyDecision(
         verdict="refuse",

@@ -166,7 +166,12 @@ def test_a_hit_limit_is_an_event_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("problem", "code"), [("unauthorized", Code.AUTH_FAILED), ("timeout", Code.NETWORK_UNREACHABLE)]
+    ("problem", "code"),
+    [
+        ("auth_failed", Code.AUTH_FAILED),
+        ("forbidden", Code.REMOTE_FORBIDDEN),
+        ("timeout", Code.NETWORK_UNREACHABLE),
+    ],
 )
 def test_facts_that_cannot_be_read_let_nothing_through(problem: str, code: Code) -> None:
     admitted = deciding.unreadable(POLICY, FREE.call, problem)
