@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from fastapi import FastAPI
 from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from schemas.codes import REGISTRY, Code
@@ -301,6 +302,21 @@ async def test_without_temporal_nothing_is_started_and_the_same_key_may_be_sent_
             assert answer.headers["retry-after"] == str(problem["retry_after_seconds"])
         assert await api.rows() == before
     assert (await api.call(token, arguments)).json()["status"] == "executed"
+
+
+class _FailingPreviews:
+    """A client whose dry runs fail: their run was closed meanwhile, or nobody worked them off in time."""
+
+    async def execute_workflow(self, *arguments: Any, **more: Any) -> Any:
+        raise WorkflowFailureError(cause=ApplicationError("closed", type="RunClosed"))
+
+
+async def test_a_dry_run_that_fails_may_be_asked_for_again(api: Api, tenant: Tenant) -> None:
+    order = await api.service.outside.order()
+    token = await tenant.run(order["customer_id"])
+    with _with(api.app, temporal=cast("Client", _FailingPreviews())):
+        answer = await api.call(token, refund_arguments(order, 1_000), dry_run=True)
+    assert (answer.status_code, answer.json()["code"]) == (503, "TEMPORARY_FAILURE")
 
 
 async def test_a_decision_and_a_withdrawal_stand_although_temporal_is_away(api: Api, tenant: Tenant) -> None:

@@ -152,7 +152,7 @@ async def test_nothing_that_people_or_agents_said_is_readable_in_the_database(le
         told="a diagnostic about Ada Example",
     )
     await ledger.diagnostics.store(told, executed.tenant, executed.details.call.binding.customer_id)
-    secrets = [NOTE, reason, "Ada Example", "amount_cents", '"amount', "idempotency_key", "delivered", "4242"]
+    secrets = [NOTE, reason, "Ada Example", "amount_cents", '"amount', "idempotency_key", "delivered", "last4"]
     columns = await ledger.system.fetch(
         "SELECT c.table_name, c.column_name, c.data_type FROM information_schema.columns c"
         " JOIN information_schema.tables t USING (table_schema, table_name)"
