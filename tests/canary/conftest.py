@@ -1,4 +1,4 @@
-"""One world for all stages, and what it wrote down; the matrix is written when the last stage was played."""
+"""One world for all stages, gone before other tests run, and what it wrote down; the matrix is written at the end."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -26,21 +26,21 @@ class Watched:
     played: dict[str, list[Leak]] = field(default_factory=dict[str, list[Leak]])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def logs(postgres_server: Postgres, temporal_server: str, _servers_folder: DataFolder) -> Iterator[Logs]:
     """The process's log at DEBUG, from before anything connects, and those of both servers."""
     with logging_to_memory(sorted(_servers_folder.logs.glob("*.log"))) as opened:
         yield opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spans() -> Iterator[Spans]:
     exporting = Spans()
     yield exporting
     exporting.close()
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def watched(
     logs: Logs,
     spans: Spans,
