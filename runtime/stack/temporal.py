@@ -41,7 +41,6 @@ class Temporal:
     folder: Path
     port: int
     ui_port: int | None
-    codec_endpoint: str | None = None
     dynamic_config: Sequence[str] = ()
 
     @property
@@ -54,8 +53,6 @@ class Temporal:
             options += ["--headless"]
         else:
             options += ["--ui-ip", HOST, "--ui-port", str(self.ui_port), "--ui-disable-news-fetch"]
-            if self.codec_endpoint is not None:
-                options += ["--ui-codec-endpoint", self.codec_endpoint]
         for pragma in _SQLITE_PRAGMAS:
             options += ["--sqlite-pragma", pragma]
         for entry in (*_DYNAMIC_CONFIG, *self.dynamic_config):
