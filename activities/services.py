@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -14,7 +15,12 @@ from policy.model import Policy
 from schemas.ids import tenant_of
 from tools.catalog import Catalog
 
-__all__ = ["Services", "benign", "workflow_id"]
+__all__ = ["CrashPoint", "Services", "benign", "workflow_id"]
+
+# Where a process may be made to die, to prove that nothing is lost or done twice by it.
+CrashPoint = Literal[
+    "intent.before", "intent.after", "send.before", "send.after", "record.before", "record.after", "completion.before"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,8 @@ class Services:
     `inline`: this process may send a free call's effect within `admit`, in the same workflow task. Otherwise, and for
     approved calls, effects run on the task queue `{task_queue}-{manifest.queue}`.
     `tenant` is whose operators find what belongs to no tenant.
-    `committed` is called with the workflow id of each call that this process just moved on.
+    `committed` is called with the workflow id of each call that this process just moved on, `reached` at each crash
+    point, which outside of the fault machine is nothing.
     """
 
     ledger: Ledger
@@ -36,6 +43,7 @@ class Services:
     tenant: str
     inline: bool
     committed: Callable[[str], None]
+    reached: Callable[[CrashPoint], None] = lambda point: None
 
     @property
     def here(self) -> TenantLedger:

@@ -37,6 +37,8 @@ class RefundRequest(Model):
     """Our reason code; the adapter maps it to the gateway's own list."""
     operation_id: str
     idempotency_key: str
+    note: str | None = None
+    """The agent's own words, whole; the adapter cuts them to what its gateway takes."""
 
 
 class OrderChange(Model):
