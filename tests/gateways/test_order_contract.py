@@ -4,28 +4,18 @@ import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 import pytest
 
 from gateways.protocols import OrderChange, OrderSystem, SystemUnavailable
-from gateways.registry import ORDER_SYSTEMS, Endpoint, order_system
+from gateways.registry import ORDER_SYSTEMS, order_system
 from gateways.store import OUTCOMES
 from schemas.codes import REGISTRY, Code
 from schemas.effects import Absent, Confirmed, Failed, Unknown
 from schemas.facts import Address
-
-
-class Box(Protocol):
-    """The `sandbox` fixture."""
-
-    store_url: str
-    egress: Any
-
-    def endpoint(self, url: str, *, key: str = ..., deadline_seconds: float = ...) -> Endpoint: ...
-    async def order(self, payment_ids: list[str] | None = None, **changes: Any) -> dict[str, Any]: ...
-
+from tests.gateways.peers.sandbox import SandboxPeer
 
 ADDRESS = Address(
     line1="2 Sample Road", line2="Flat 3", city="Shelbyville", region="IL", postal_code="62565", country="US"
@@ -33,7 +23,7 @@ ADDRESS = Address(
 
 
 @pytest.fixture(params=sorted(ORDER_SYSTEMS))
-def orders(request: pytest.FixtureRequest, sandbox: Box, client: httpx.AsyncClient) -> OrderSystem:
+def orders(request: pytest.FixtureRequest, sandbox: SandboxPeer, client: httpx.AsyncClient) -> OrderSystem:
     return order_system(request.param, sandbox.endpoint(sandbox.store_url), client, sandbox.egress)
 
 
@@ -49,7 +39,7 @@ def change_of(order: dict[str, Any], kind: str, **changes: Any) -> OrderChange:
 
 
 async def test_an_order_comes_with_its_customer_and_nothing_that_is_not_needed(
-    orders: OrderSystem, sandbox: Box
+    orders: OrderSystem, sandbox: SandboxPeer
 ) -> None:
     put = await sandbox.order()
     order = await orders.order(put["order_id"])
@@ -70,7 +60,7 @@ async def test_an_unknown_order_is_none(orders: OrderSystem) -> None:
     assert await orders.order("ord_000000000000") is None
 
 
-async def test_orders_are_the_customers_newest_and_counted(orders: OrderSystem, sandbox: Box) -> None:
+async def test_orders_are_the_customers_newest_and_counted(orders: OrderSystem, sandbox: SandboxPeer) -> None:
     first = await sandbox.order(placed_at="2026-01-01T00:00:00Z")
     ids = [first["order_id"]]
     for day in (3, 2):
@@ -92,7 +82,7 @@ async def test_orders_are_the_customers_newest_and_counted(orders: OrderSystem, 
     ],
 )
 async def test_a_change_is_made_once_confirmed_and_found(
-    orders: OrderSystem, sandbox: Box, kind: str, before: str, after: str
+    orders: OrderSystem, sandbox: SandboxPeer, kind: str, before: str, after: str
 ) -> None:
     put = await sandbox.order(status=before)
     change = change_of(put, kind)
@@ -114,7 +104,7 @@ async def test_a_change_is_made_once_confirmed_and_found(
     assert isinstance(await orders.find_change(change_of(put, kind)), Absent)
 
 
-async def test_a_change_stays_found_when_the_order_has_moved_on(orders: OrderSystem, sandbox: Box) -> None:
+async def test_a_change_stays_found_when_the_order_has_moved_on(orders: OrderSystem, sandbox: SandboxPeer) -> None:
     put = await sandbox.order(status="open")
     cancel = change_of(put, "cancel")
     await orders.change(cancel)
@@ -124,7 +114,7 @@ async def test_a_change_stays_found_when_the_order_has_moved_on(orders: OrderSys
     assert found.result["status"] == "open"
 
 
-async def test_a_state_that_does_not_allow_the_change_is_named(orders: OrderSystem, sandbox: Box) -> None:
+async def test_a_state_that_does_not_allow_the_change_is_named(orders: OrderSystem, sandbox: SandboxPeer) -> None:
     put = await sandbox.order(status="delivered")
     outcome = await orders.change(change_of(put, "cancel"))
     assert isinstance(outcome, Failed)
@@ -133,7 +123,7 @@ async def test_a_state_that_does_not_allow_the_change_is_named(orders: OrderSyst
     assert said.startswith(f"Order {put['order_id']} does not allow this: it is delivered.")
 
 
-async def test_a_key_that_came_with_another_change_says_nothing(orders: OrderSystem, sandbox: Box) -> None:
+async def test_a_key_that_came_with_another_change_says_nothing(orders: OrderSystem, sandbox: SandboxPeer) -> None:
     put = await sandbox.order(status="open")
     change = change_of(put, "change_shipping_address")
     await orders.change(change)
@@ -151,7 +141,7 @@ async def test_a_change_of_an_unknown_order_failed_and_is_never_absent(orders: O
     assert isinstance(await orders.find_change(change), Unknown)
 
 
-async def test_a_wrong_key_is_told_as_such(sandbox: Box, client: httpx.AsyncClient) -> None:
+async def test_a_wrong_key_is_told_as_such(sandbox: SandboxPeer, client: httpx.AsyncClient) -> None:
     put = await sandbox.order(status="open")
     wrong = order_system("store", sandbox.endpoint(sandbox.store_url, key="wrong"), client, sandbox.egress)
     outcome = await wrong.change(change_of(put, "cancel"))
@@ -178,7 +168,7 @@ ODD_ANSWERS = {
 
 @pytest.mark.parametrize("case", ODD_ANSWERS)
 async def test_only_what_is_documented_as_not_done_failed(
-    serve: Serve, sandbox: Box, client: httpx.AsyncClient, case: str
+    serve: Serve, sandbox: SandboxPeer, client: httpx.AsyncClient, case: str
 ) -> None:
     status, body, told = ODD_ANSWERS[case]
 
@@ -204,7 +194,9 @@ LIES: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", LIES)
-async def test_a_200_alone_is_not_believed(serve: Serve, sandbox: Box, client: httpx.AsyncClient, case: str) -> None:
+async def test_a_200_alone_is_not_believed(
+    serve: Serve, sandbox: SandboxPeer, client: httpx.AsyncClient, case: str
+) -> None:
     kind, lie, problem = LIES[case]
     word = "shipping_address" if kind == "change_shipping_address" else kind
     put = await sandbox.order(order_id=f"ord_{secrets.token_hex(6)}")
