@@ -19,6 +19,7 @@ from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from ledger.signing import DecisionVerifier
 from runtime.codec import data_converter
+from runtime.crashing import crash_at
 from runtime.policy import load_checked
 from runtime.settings import Settings, SettingsError
 from tools.catalog import Catalog
@@ -84,6 +85,7 @@ async def activity_services(
             tenant=settings.tenant,
             inline=inline,
             committed=committed,
+            reached=crash_at(settings.crash_points),
         )
 
 

@@ -87,6 +87,8 @@ class Settings(BaseSettings):
     """Spans are appended here as JSON lines, beside whatever the OTEL_ variables configure."""
     ready_file: Path | None = None
     """Touched by a worker once it polls."""
+    crash_points: str = ""
+    """For the fault machine alone: where a process kills itself in the middle of a call; see `docs/reliability.md`."""
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
     """`DEBUG`, `INFO`, `WARNING` or `ERROR`."""
 
