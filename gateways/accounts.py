@@ -23,6 +23,7 @@ SAFE_HEADERS = (
     "retry-after",
     "stripe-should-retry",
     "idempotent-replayed",
+    "paypal-debug-id",
     "date",
 )
 _PLAIN = re.compile(r"[ -~]{1,200}")

@@ -145,14 +145,19 @@ class Remote:
         form: Mapping[str, str] | None = None,
         json: Mapping[str, JsonValue] | None = None,
         idempotency_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """One request, sent at most once. Never raises for what the network or the remote did.
 
         `template` is the path with `{names}` for what `path` gives; every value of `path` must be a plain identifier
-        (else ValueError). The deadline spans everything from connecting to the last byte of the body.
+        (else ValueError). `headers` are added, or take a standard one's place: an `Authorization` among them is hidden
+        as the `Remote`'s own is. The deadline spans everything from connecting to the last byte of the body.
         """
         course = Course()
-        request = self._request(method, _fill(template, path or {}), query, form, json, idempotency_key, course)
+        given = dict(headers or {})
+        if idempotency_key is not None:
+            given["Idempotency-Key"] = idempotency_key
+        request = self._request(method, _fill(template, path or {}), query, form, json, given, course)
         scheme_host_port = origin(request.url)
         attributes = {
             "http.request.method": method,
@@ -203,7 +208,9 @@ class Remote:
         )
         if (following := trail.current()) is not None:
             following.exchanges.append(
-                accounts.account(following, exchange, course, request, self._credential_id, self._authorization)
+                accounts.account(
+                    following, exchange, course, request, self._credential_id, request.headers["authorization"]
+                )
             )
         return exchange
 
@@ -214,7 +221,7 @@ class Remote:
         query: Mapping[str, str] | None,
         form: Mapping[str, str] | None,
         json: Mapping[str, JsonValue] | None,
-        idempotency_key: str | None,
+        given: Mapping[str, str],
         course: Course,
     ) -> httpx.Request:
         headers = {
@@ -223,9 +230,8 @@ class Remote:
             # A compressed body could be small on the wire and huge in memory.
             "Accept-Encoding": "identity",
             "User-Agent": "counterseal",
+            **given,
         }
-        if idempotency_key is not None:
-            headers["Idempotency-Key"] = idempotency_key
         url = self._base.copy_with(path=self._base.path.rstrip("/") + path)
         # Connecting has a bound of its own, which unlike a cancellation closes a socket in the middle of its handshake.
         timeout = httpx.Timeout(None, connect=self._deadline_seconds / 2)
