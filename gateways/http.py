@@ -5,7 +5,7 @@ import logging
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Literal
@@ -18,7 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from pydantic import JsonValue
 
 from gateways import accounts, trail
-from gateways.accounts import Course
+from gateways.accounts import SAFE_HEADERS, Course
 from gateways.egress import Egress, base_url, origin
 from schemas import strict_json
 from schemas.effects import Boundary, Exchange
@@ -49,12 +49,16 @@ _tracer = trace.get_tracer("counterseal.gateways")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A response. `json` is None when the body is not strict JSON or too large; `exchange.problem` says which."""
+    """A response. `json` is None when the body is not strict JSON or too large; `exchange.problem` says which.
+
+    `headers` has those that are harmless to keep, with names in lower case.
+    """
 
     status: int
     json: JsonValue
     retry_after_seconds: int | None
     exchange: Exchange
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,7 @@ class _Received:
     status: int
     body: JsonValue
     retry_after_seconds: int | None
+    headers: Mapping[str, str]
     problem: Problem | None
 
 
@@ -185,7 +190,7 @@ class Remote:
         exchange = self._leave_account(method, template, course, request, status, problem)
         if received is None:
             return NotAnswered(exchange)
-        return Answered(received.status, received.body, received.retry_after_seconds, exchange)
+        return Answered(received.status, received.body, received.retry_after_seconds, exchange, received.headers)
 
     def _leave_account(
         self,
@@ -270,7 +275,8 @@ class Remote:
         course.mark("body_read")
         retry_after = response.headers.get("retry-after", "")
         seconds = int(retry_after) if _RETRY_AFTER.fullmatch(retry_after) else None
-        return _Received(response.status_code, body, seconds, problem)
+        kept = {name: response.headers[name] for name in SAFE_HEADERS if name in response.headers}
+        return _Received(response.status_code, body, seconds, kept, problem)
 
 
 async def _read_json(response: httpx.Response, content: bytearray) -> tuple[JsonValue, Problem | None]:
