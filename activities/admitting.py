@@ -49,6 +49,7 @@ class Admission:
             call, entry, arguments = check_call(self._services, run, request, workflow_id())
             account.trail.mark("input_validated")
             describe_tool(span, run.binding, entry.manifest, call.key_hash)
+            self._services.reached("intent.before")
             try:
                 record = await self._new(run, call, entry, arguments, account.trail)
             except AlreadyAdmitted as known:
@@ -58,10 +59,12 @@ class Admission:
             except RunRevoked:
                 raise benign("the run is closed", "RunClosed") from None
             if record.details.effect is not None:
+                self._services.reached("intent.after")
                 account.trail.mark("authorised")
                 record = await self._effects.send(record, record.details.effect, account.trail)
             describe_outcome(span, record)
             await account.ended(record)
+            self._services.reached("completion.before")
             return self._effects.resume(self._services.moved(record))
 
     async def _known(self, request_id: str) -> Progress:
@@ -85,7 +88,7 @@ class Admission:
             decision = deciding.refused_by_facts(services.policy, proposed)
             admitted = deciding.refused(call, decision, {}, {})
             return await services.here.admissions.record(call, admitted, facts_since)
-        windows = deciding.windows_for(services.policy.tool(call.tool), call.binding, call.arguments.get("order_id"))
+        windows = deciding.windows_for(services.policy.tool(call.tool), proposed)
         return await services.here.admissions.admit(
             call,
             windows,

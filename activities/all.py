@@ -30,4 +30,4 @@ def workflow_activities(services: Services) -> Sequence[Activity]:
 def effect_activities(services: Services) -> Sequence[Activity]:
     """What needs the credentials of a remote system."""
     effects = Effects(services, Decisions(services))
-    return [effects.execute, effects.inspect]
+    return [effects.execute, effects.inspect, effects.resend, effects.recheck]

@@ -12,7 +12,7 @@ from ledger.records import CallDetails, Step
 from policy import decide
 from policy.model import Bound, Policy, PolicyTool, Proposal, Usage
 from schemas.base import Model
-from schemas.calls import Binding, Call
+from schemas.calls import Call
 from schemas.canonical import digest
 from schemas.codes import REGISTRY, Code
 from schemas.decisions import Approval, Claim, PolicyDecision
@@ -61,16 +61,19 @@ class Proposed:
         )
 
 
-def windows_for(policy_tool: PolicyTool | None, binding: Binding, order_id: object) -> list[Window]:
+def windows_for(policy_tool: PolicyTool | None, proposed: Proposed) -> list[Window]:
     """What the ledger has to count for a decision, against the run's binding; never against a value of the agent's
-    choosing, save the order, which was checked to be the customer's."""
+    choosing, save the order, which was checked to be the customer's, and what makes two calls the same."""
+    binding, arguments = proposed.call.binding, proposed.call.arguments
+    told_apart = {name: value for name, value in arguments.items() if name not in _words(proposed.tool)}
+    repeat = digest({**told_apart, "customer_id": binding.customer_id})
     subjects = {
         "run": f"run:{binding.run_id}",
         "tool": "tool",
         "customer": f"customer:{binding.customer_id}",
         "agent": f"agent:{binding.agent_id}",
-        "order": f"order:{order_id}",
-        "tenant": "tenant",
+        "order": f"order:{arguments.get('order_id')}",
+        "repeat": f"repeat:{repeat}",
     }
     needed = policy_tool.subjects_needed() if policy_tool else ()
     return [Window(counter.name, subjects[counter.per], counter.window_seconds) for counter in needed]
@@ -188,6 +191,11 @@ def _uses(claim: Claim | None, windows: list[Window]) -> list[tuple[str, int]]:
     return [(subject, amount) for subject in sorted(subjects)]
 
 
+def _words(tool: WriteTool[Any, Any, Any]) -> set[str]:
+    """Arguments that do not say what is to be done."""
+    return {"idempotency_key", *tool.untrusted_arguments}
+
+
 def _parked(proposed: Proposed, working: Admitted, now: datetime) -> Admitted:
     call, decision = proposed.call, working.decision
     words = {
@@ -195,7 +203,7 @@ def _parked(proposed: Proposed, working: Admitted, now: datetime) -> Admitted:
         for name in proposed.tool.untrusted_arguments
         if isinstance(value := call.arguments.get(name), str) and value
     }
-    hidden = {"idempotency_key", *proposed.tool.untrusted_arguments}
+    hidden = _words(proposed.tool)
     approval = Approval(
         approval_id=new_approval_id(),
         request_id=call.request_id,
@@ -310,6 +318,14 @@ def intended(policy: Policy, proposed: Proposed, now: datetime) -> Step:
     facts = proposed.facts.model_dump(mode="json")
     event = EffectIntended(effect=effect, policy_version=policy.version, facts=facts)
     return Step([event], "in_progress", Code.IN_PROGRESS, Explanation(), effect=effect)
+
+
+def intended_again(policy: Policy, proposed: Proposed, effect: Effect, now: datetime) -> Step:
+    """The step that writes the intent to send an effect again, unchanged and under the key it was first sent with."""
+    repeat = effect.model_copy(update={"attempt": effect.attempt + 1, "sent_again_at": now})
+    facts = proposed.facts.model_dump(mode="json")
+    event = EffectIntended(effect=repeat, policy_version=policy.version, facts=facts)
+    return Step([event], "outcome_unknown", Code.OUTCOME_UNKNOWN, effect=repeat)
 
 
 def voided(approval_id: str | None, because: str, facts: dict[str, JsonValue]) -> Step:

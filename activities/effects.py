@@ -1,4 +1,7 @@
-"""`execute` and `inspect`: one attempt, and looking up what became of it. Nothing here ever sends twice."""
+"""`execute`, `inspect` and `resend`: one attempt, looking up what became of it, and the same again under the same key.
+
+Only who has just committed an intent sends, and sends that one once.
+"""
 
 from datetime import datetime
 from typing import Any
@@ -8,7 +11,8 @@ from temporalio import activity
 from activities import deciding
 from activities.decisions import Decisions
 from activities.diagnosing import Account, followed_step
-from activities.outcomes import after_attempt, after_inspection
+from activities.outcomes import after_attempt, after_inspection, after_recheck, needs_review
+from activities.patience import next_look, verdict_on
 from activities.proposals import read_facts
 from activities.services import Services
 from activities.tracing import describe_outcome, describe_tool, step, waited
@@ -18,7 +22,7 @@ from ledger.admission import Reads
 from ledger.records import CallRecord, Step
 from schemas.calls import CallRef, ExecuteRequest, Next, Progress
 from schemas.decisions import HumanDecision
-from schemas.effects import Effect
+from schemas.effects import Absent, Effect, Inspection
 from tools.catalog import Entry
 from tools.protocol import Refusal, WriteArguments, WriteTool
 
@@ -57,6 +61,7 @@ class Effects:
             describe_outcome(span, record)
             if record.settled or record.intended_at is not None:
                 return self.resume(record)
+            self._services.reached("intent.before")
             try:
                 record, changed = await self._intend(record, entry, approved)
             except SystemUnavailable as problem:
@@ -66,60 +71,179 @@ class Effects:
             self._services.moved(record)
             if not changed:
                 return self.resume(record)
+            self._services.reached("intent.after")
             if record.details.effect is not None and not record.settled:
                 account.trail.mark("authorised")
                 record = await self.send(record, record.details.effect, account.trail)
                 describe_outcome(span, record)
             await account.ended(record)
+            self._services.reached("completion.before")
             return self.resume(record)
 
     @activity.defn(name="inspect")
     async def inspect(self, request: CallRef) -> Progress:
-        """Look the effect up by its operation id and record what was found."""
+        """Look the effect up by its operation id and record what was found.
+
+        Progress: `settled`, `inspect` again after `after_seconds`, or `resend` (it is absent, and may be sent again).
+        """
         async with followed_step(self._services, "inspect", request.request_id) as account:
             return await self._inspect(request, account)
 
-    async def _inspect(self, request: CallRef, account: Account) -> Progress:
+    @activity.defn(name="resend")
+    async def resend(self, request: CallRef) -> Progress:
+        """Look once more, and when the effect is still absent send it again under the key it was first sent with.
+
+        Progress: `settled`, or `inspect`.
+        """
+        async with followed_step(self._services, "resend", request.request_id) as account:
+            return await self._resend(request, account)
+
+    @activity.defn(name="recheck")
+    async def recheck(self, request: CallRef) -> Progress:
+        """Look again at an effect that was settled: its system may have undone it since.
+
+        Of a call whose outcome is still unknown this is one more look. Progress: `settled` or `inspect`.
+        """
+        async with followed_step(self._services, "recheck", request.request_id) as account:
+            return await self._inspect(request, account, again=True)
+
+    async def _inspect(self, request: CallRef, account: Account, *, again: bool = False) -> Progress:
         with step("counterseal.inspect", request.request_id) as span:
             record = await self._services.here.calls.read(request.request_id)
             account.about(record)
             effect = record.details.effect
-            if record.settled or effect is None:
+            if effect is None or (record.settled and not again):
                 return self.resume(record)
             entry, tool = self._tool(record)
             describe_tool(span, record.details.call.binding, entry.manifest, record.details.call.key_hash)
-            # The intent was committed, so this was passed before anything was sent.
-            account.trail.mark("authorised")
-            with account.trail.during("inspection"):
-                found = await tool.inspect(effect, self._services.systems)
-            account.trail.conclude(found)
+            found = await self._look(record, effect, account)
             done = tool.done(self._arguments(record), found.result) if found.kind == "confirmed" else ""
 
             def decide(current: CallRecord, now: datetime) -> Step | None:
+                sent = current.details.effect or effect
                 if current.settled:
-                    return None
-                return after_inspection(current, effect, found, done=done, operation=entry.manifest.operation)
+                    return after_recheck(current, sent, found, done=done, now=now) if again else None
+                return after_inspection(
+                    current,
+                    sent,
+                    found,
+                    self._services.patience,
+                    may_resend_until=self._may_resend_until(entry, sent),
+                    now=now,
+                    done=done,
+                    operation=entry.manifest.operation,
+                    watched=tool.undone_late,
+                )
 
+            self._services.reached("record.before")
             record, _ = await self._services.here.calls.advance(request.request_id, decide)
             describe_outcome(span, record)
             self._services.moved(record)
-            await account.keep(record)
-            return self.resume(record)
+            self._services.reached("record.after")
+            await (account.ended(record) if again else account.keep(record))
+            return self._after_look(record, found, entry)
+
+    async def _look(self, record: CallRecord, effect: Effect, account: Account) -> Inspection:
+        # The intent was committed, so this was passed before anything was sent.
+        account.trail.mark("authorised")
+        _, tool = self._tool(record)
+        with account.trail.during("inspection"):
+            found = await tool.inspect(effect, self._services.systems)
+        account.trail.conclude(found)
+        return found
+
+    def _after_look(self, record: CallRecord, found: Inspection, entry: Entry) -> Progress:
+        """What comes next for a call that was just looked at."""
+        progress, effect = self.resume(record), record.details.effect
+        if progress.next != "inspect" or effect is None:
+            return progress
+        patience, now = self._services.patience, record.updated_at
+        if isinstance(found, Absent) and record.review is None:
+            until = self._may_resend_until(entry, effect)
+            if verdict_on(found, effect, patience, may_resend_until=until, now=now) == "resend":
+                return progress.model_copy(update={"next": "resend"})
+        return progress.model_copy(update={"after_seconds": next_look(effect, patience, now)})
+
+    def _may_resend_until(self, entry: Entry, effect: Effect) -> datetime | None:
+        """When the system that the effect was sent to may have forgotten its key; None where it is not sent again."""
+        policy_tool = self._services.policy.tool(entry.manifest.name)
+        if policy_tool is None or policy_tool.when_absent != "resend":
+            return None
+        systems = self._services.systems
+        system = systems.payments if entry.manifest.queue == "payments" else systems.orders
+        return effect.intended_at + system.key_validity
+
+    async def _resend(self, request: CallRef, account: Account) -> Progress:
+        with step("counterseal.resend", request.request_id) as span:
+            record = await self._services.here.calls.read(request.request_id)
+            account.about(record)
+            effect = record.details.effect
+            if record.settled or record.review is not None or effect is None:
+                return self.resume(record)
+            entry, _ = self._tool(record)
+            describe_tool(span, record.details.call.binding, entry.manifest, record.details.call.key_hash)
+            found = await self._look(record, effect, account)
+            if not isinstance(found, Absent):
+                # Whoever looks next records it; here it only keeps the effect from being sent.
+                return self.resume(record)
+            again, changed = await self._intend_again(record, entry, effect, found)
+            self._services.moved(again)
+            if changed and again.details.effect is not None and again.review is None:
+                self._services.reached("intent.after")
+                again = await self.send(again, again.details.effect, account.trail)
+            describe_outcome(span, again)
+            await account.ended(again)
+            return self.resume(again)
+
+    async def _intend_again(
+        self, record: CallRecord, entry: Entry, effect: Effect, absent: Absent
+    ) -> tuple[CallRecord, bool]:
+        """Commit the intent of a repeat under the same key, if everything still allows it; else ask a person."""
+        services, call = self._services, record.details.call
+        run = await services.here.admissions.run(call.binding.run_id, call.workflow_id)
+        facts_since = run.now if run else record.created_at
+        try:
+            proposed = await read_facts(services, call, entry, self._arguments(record))
+        except SystemUnavailable:
+            return record, False
+
+        def decide(current: CallRecord, reads: Reads) -> Step | None:
+            if current.settled or current.review is not None or current.details.effect != effect:
+                return None
+            until = self._may_resend_until(entry, effect)
+            verdict = verdict_on(absent, effect, services.patience, may_resend_until=until, now=reads.now)
+            if verdict == "wait":
+                return None
+            allowed = not (isinstance(proposed, Refusal) or reads.revoked) and (
+                deciding.still_allowed(services.policy, proposed, current.details, None, reads.reserved) is None
+            )
+            if isinstance(proposed, Refusal) or verdict != "resend" or not allowed:
+                return needs_review(effect, "absent")
+            return deciding.intended_again(services.policy, proposed, effect, reads.now)
+
+        claim = None if isinstance(proposed, Refusal) else proposed.claim
+        return await services.here.admissions.intend(call, claim.resource if claim else None, facts_since, decide)
 
     async def send(self, record: CallRecord, effect: Effect, trail: Trail) -> CallRecord:
         """Send an effect whose intent this very call just committed, and record the outcome."""
         entry, tool = self._tool(record)
+        self._services.reached("send.before")
         with trail.during("effect"):
             outcome = await tool.execute(effect, self._services.systems)
         trail.conclude(outcome)
+        self._services.reached("send.after")
         done = tool.done(self._arguments(record), outcome.result) if outcome.kind == "confirmed" else ""
 
         def decide(current: CallRecord, now: datetime) -> Step | None:
             if current.settled:
                 return None
-            return after_attempt(effect, outcome, done=done, operation=entry.manifest.operation)
+            return after_attempt(
+                effect, outcome, done=done, operation=entry.manifest.operation, watched=tool.undone_late
+            )
 
+        self._services.reached("record.before")
         record, _ = await self._services.here.calls.advance(record.request_id, decide)
+        self._services.reached("record.after")
         return self._services.moved(record)
 
     def resume(self, record: CallRecord) -> Progress:

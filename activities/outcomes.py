@@ -1,33 +1,63 @@
-"""What an attempt or an inspection means for the call: pure, exhaustive over the outcome types."""
+"""What an attempt or a look means for the call: pure, exhaustive over the outcome types."""
 
+from datetime import datetime, timedelta
+
+from activities.patience import Patience, next_recheck, verdict_on
 from ledger.records import CallRecord, Step
 from schemas.codes import REGISTRY, Code
-from schemas.effects import Absent, Attempt, Confirmed, Effect, Failed, Inspection, Unknown
+from schemas.effects import Absent, AlertKind, Attempt, Confirmed, Effect, Failed, Inspection, ReviewReason, Unknown
 from schemas.events import (
     CallSettled,
     EffectConfirmed,
     EffectFailed,
     EffectInspected,
+    EffectReversed,
     EffectUnknown,
     Event,
+    ReviewRequested,
 )
 from schemas.replies import Explanation
 
+_RECHECK_AFTER = timedelta(days=1)
+_ALERTS: dict[ReviewReason, AlertKind] = {
+    "absent": "needs_review",
+    "unreadable": "needs_review",
+    "found_twice": "found_twice",
+}
 
-def after_attempt(effect: Effect, outcome: Attempt, *, done: str, operation: str) -> Step:
-    """The step that follows an attempt. `done` is the sentence of a confirmed one, `operation` names an unknown one."""
+
+def after_attempt(effect: Effect, outcome: Attempt, *, done: str, operation: str, watched: bool = False) -> Step:
+    """The step that follows an attempt. `done` is the sentence of a confirmed one, `operation` names an unknown one.
+
+    What a gateway documents as "not executed" holds for a first attempt alone: of a repeat it may speak of the repeat
+    only. `watched`: the tool's effects may be undone later, so a confirmed one is looked at again.
+    """
     match outcome:
         case Confirmed():
-            return _confirmed([], effect, outcome, done)
-        case Failed():
+            return _confirmed([], effect, outcome, done, watched=watched, now=None)
+        case Failed() if effect.attempt == 1:
             return _failed([], effect, outcome)
-        case Unknown():
+        case Failed() | Unknown():
             event = EffectUnknown(operation_id=effect.operation_id, exchange=outcome.exchange)
             return _unknown([event], operation)
 
 
-def after_inspection(record: CallRecord, effect: Effect, found: Inspection, *, done: str, operation: str) -> Step:
-    """The step that follows a look. Not found once is not absence: the call stays unknown."""
+def after_inspection(
+    record: CallRecord,
+    effect: Effect,
+    found: Inspection,
+    patience: Patience,
+    *,
+    may_resend_until: datetime | None,
+    now: datetime,
+    done: str,
+    operation: str,
+    watched: bool = False,
+) -> Step:
+    """The step that follows a look at an outcome that is not known; `now` by the clock that `effect` was timed by.
+
+    Not found once is not absence: until it is, the call stays unknown, and after that too unless a repeat finds out.
+    """
     events: list[Event] = []
     if record.status != "outcome_unknown":
         # The worker that sent it was lost before it could say what became of it.
@@ -35,14 +65,72 @@ def after_inspection(record: CallRecord, effect: Effect, found: Inspection, *, d
     events.append(EffectInspected(operation_id=effect.operation_id, found=found.kind, exchange=found.exchange))
     match found:
         case Confirmed():
-            return _confirmed(events, effect, found, done)
+            return _confirmed(events, effect, found, done, watched=watched, now=now)
         case Failed():
             return _failed(events, effect, found)
         case Absent() | Unknown():
-            return _unknown(events, operation)
+            verdict = verdict_on(found, effect, patience, may_resend_until=may_resend_until, now=now)
+            if verdict in ("wait", "resend") or record.review == verdict:
+                return _unknown(events, operation)
+            events.append(ReviewRequested(operation_id=effect.operation_id, because=verdict))
+            return _unknown(events, operation, review=verdict)
 
 
-def _confirmed(events: list[Event], effect: Effect, outcome: Confirmed, done: str) -> Step:
+def after_recheck(record: CallRecord, effect: Effect, found: Inspection, *, done: str, now: datetime) -> Step | None:
+    """The step that follows another look at an effect that was settled; None when it says nothing new.
+
+    A confirmed effect that its system undid is no longer one: what it took can be taken again. One that happened after
+    all, though a person had settled that it had not, counts. Both are said aloud.
+    """
+    recheck_at = next_recheck(effect, found, now)
+    looked = EffectInspected(operation_id=effect.operation_id, found=found.kind, exchange=found.exchange)
+    if record.status == "executed":
+        match found:
+            case Failed():
+                return _reversed(record, effect, found)
+            case Confirmed():
+                same = record.details.result == found.result
+                said = Explanation(values={"done": done})
+                return Step(
+                    [] if same else [looked],
+                    "executed",
+                    record.code,
+                    None if same else said,
+                    found.result,
+                    recheck_at=recheck_at,
+                )
+            case Absent():
+                return Step([looked], "executed", record.code, recheck_at=recheck_at, alert="effect_missing")
+            case Unknown():
+                alert = "found_twice" if found.exchange.problem == "found_twice" else None
+                return Step([looked], "executed", record.code, recheck_at=recheck_at, alert=alert)
+    if record.status == "failed" and isinstance(found, Confirmed):
+        step = _confirmed([looked], effect, found, done, watched=True, now=now)
+        return Step(
+            step.events,
+            step.status,
+            step.code,
+            step.explanation,
+            step.result,
+            uses="spent",
+            remote_id=found.remote_id,
+            recheck_at=recheck_at,
+            alert="effect_after_all",
+        )
+    if record.status == "failed" and record.recheck_at is not None:
+        return Step([], record.status, record.code, recheck_at="never" if found.kind == "failed" else recheck_at)
+    return None
+
+
+def needs_review(effect: Effect, because: ReviewReason) -> Step:
+    """The step that hands an unknown outcome over to a person."""
+    event = ReviewRequested(operation_id=effect.operation_id, because=because)
+    return Step([event], "outcome_unknown", Code.OUTCOME_UNKNOWN, review=because, alert=_ALERTS[because])
+
+
+def _confirmed(
+    events: list[Event], effect: Effect, outcome: Confirmed, done: str, *, watched: bool, now: datetime | None
+) -> Step:
     said = Explanation(values={"done": done})
     confirmed = EffectConfirmed(
         operation_id=effect.operation_id,
@@ -51,7 +139,16 @@ def _confirmed(events: list[Event], effect: Effect, outcome: Confirmed, done: st
         exchange=outcome.exchange,
     )
     settled = CallSettled(status="executed", code=Code.OK, explanation=said, result=outcome.result)
-    return Step([*events, confirmed, settled], "executed", Code.OK, said, outcome.result, uses="spent")
+    return Step(
+        [*events, confirmed, settled],
+        "executed",
+        Code.OK,
+        said,
+        outcome.result,
+        uses="spent",
+        remote_id=outcome.remote_id,
+        recheck_at=next_recheck(effect, outcome, now or effect.last_sent_at) if watched else None,
+    )
 
 
 def _failed(events: list[Event], effect: Effect, outcome: Failed) -> Step:
@@ -61,6 +158,21 @@ def _failed(events: list[Event], effect: Effect, outcome: Failed) -> Step:
     return Step([*events, failed, settled], status, code, said, uses="released")
 
 
-def _unknown(events: list[Event], operation: str) -> Step:
+def _reversed(record: CallRecord, effect: Effect, found: Failed) -> Step:
+    undone = EffectReversed(operation_id=effect.operation_id, remote_id=record.remote_id, exchange=found.exchange)
+    settled = CallSettled(status="failed", code=Code.REMOTE_REFUSED, explanation=found.explanation)
+    return Step(
+        [undone, settled],
+        "failed",
+        Code.REMOTE_REFUSED,
+        found.explanation,
+        uses="released",
+        recheck_at="never",
+        alert="effect_reversed",
+    )
+
+
+def _unknown(events: list[Event], operation: str, *, review: ReviewReason | None = None) -> Step:
     said = Explanation(values={"operation": operation}, operation=operation)
-    return Step(events, "outcome_unknown", Code.OUTCOME_UNKNOWN, said)
+    alert = None if review is None else _ALERTS[review]
+    return Step(events, "outcome_unknown", Code.OUTCOME_UNKNOWN, said, review=review, alert=alert)

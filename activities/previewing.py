@@ -49,7 +49,7 @@ class Previewing:
         proposed = await read_facts(self._services, call, entry, arguments)
         if isinstance(proposed, Refusal):
             return deciding.refused_by_facts(policy, proposed), entry.manifest.title
-        windows = deciding.windows_for(policy.tool(call.tool), call.binding, call.arguments.get("order_id"))
+        windows = deciding.windows_for(policy.tool(call.tool), proposed)
         resource = proposed.claim.resource if proposed.claim else None
         own = self._services.ledger.of(call.binding.tenant)
         reads = await own.admissions.preview(call, windows, resource, run.now)

@@ -1,12 +1,13 @@
 """What activities work with."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.patience import Patience
 from gateways.protocols import Systems
 from ledger.ledger import Ledger, TenantLedger
 from ledger.records import CallRecord
@@ -43,6 +44,7 @@ class Services:
     tenant: str
     inline: bool
     committed: Callable[[str], None]
+    patience: Patience = field(default_factory=Patience)
     reached: Callable[[CrashPoint], None] = lambda point: None
 
     @property

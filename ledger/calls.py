@@ -1,6 +1,7 @@
 """Reading calls and moving them on: a change is events plus the projections that follow, in one transaction."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from ledger.chain import EventRow, body_context, extend
@@ -16,6 +17,16 @@ _SQL = load("calls")
 
 class UnknownCall(Exception):
     """There is no such call, or not for this tenant."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOfEffect:
+    """Where the effect of a call belongs."""
+
+    request_id: str
+    tenant: str
+    workflow_id: str
+    tool: str
 
 
 class Calls:
@@ -95,6 +106,10 @@ class Calls:
             head.n,
             head.hash,
             key.seal(after.details.model_dump_json().encode(), details_context(record.tenant, record.request_id)),
+            after.remote_id,
+            after.review,
+            after.recheck_at,
+            step.alert,
         )
         return after
 
@@ -119,6 +134,19 @@ class Calls:
     async def counts(self, tenant: str) -> dict[str, int]:
         """How many calls there are, by status."""
         return {row["status"]: row["count"] for row in await self._pool.fetch(_SQL["count_calls"], tenant)}
+
+    async def by_effect(self, operation_id: str | None, remote_id: str | None) -> CallOfEffect | None:
+        """Whose effect has this operation id, or else this id at the remote system."""
+        row = await self._pool.fetchrow(_SQL["by_effect"], operation_id, remote_id)
+        return CallOfEffect(**row) if row else None
+
+    async def to_recheck(self, limit: int) -> list[CallOfEffect]:
+        """Calls whose settled effect is due to be looked at again."""
+        return [CallOfEffect(**row) for row in await self._pool.fetch(_SQL["to_recheck"], limit)]
+
+    async def in_review(self, tenant: str, limit: int) -> list[dict[str, object]]:
+        """What people have to settle, oldest first; plain columns only."""
+        return [dict(row) for row in await self._pool.fetch(_SQL["in_review"], tenant, limit)]
 
     async def open_for(
         self, seconds: float, after: tuple[datetime, str], limit: int

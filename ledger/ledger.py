@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ledger.admission import Admissions
+from ledger.alerts import Alerts
 from ledger.approvals import Approvals
 from ledger.attempts import Attempts
 from ledger.calls import Calls
@@ -11,6 +12,7 @@ from ledger.database import Database, Pool
 from ledger.diagnostics import Diagnostics
 from ledger.keys import MasterKey
 from ledger.principals import Principals
+from ledger.reviews import Reviews
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +23,20 @@ class TenantLedger:
     approvals: Approvals
     calls: Calls
     diagnostics: Diagnostics
+    alerts: Alerts
+    reviews: Reviews
 
     @classmethod
     def over(cls, pool: Pool, keys: DataKeys) -> "TenantLedger":
         calls = Calls(pool, keys)
-        return cls(Admissions(pool, keys, calls), Approvals(pool, keys, calls), calls, Diagnostics(pool, keys, calls))
+        return cls(
+            Admissions(pool, keys, calls),
+            Approvals(pool, keys, calls),
+            calls,
+            Diagnostics(pool, keys, calls),
+            Alerts(pool),
+            Reviews(pool, calls),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,7 @@ class Ledger:
     approvals: Approvals
     calls: Calls
     diagnostics: Diagnostics
+    alerts: Alerts
 
     @classmethod
     def over(cls, database: Database, master: MasterKey) -> "Ledger":
@@ -54,6 +66,7 @@ class Ledger:
             everyones.approvals,
             everyones.calls,
             everyones.diagnostics,
+            everyones.alerts,
         )
 
     def of(self, tenant: str) -> TenantLedger:

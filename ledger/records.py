@@ -15,7 +15,7 @@ from schemas.calls import Call, Next, Progress
 from schemas.canonical import canonical
 from schemas.codes import Code, Status
 from schemas.decisions import ApprovalStatus, PolicyDecision
-from schemas.effects import Effect
+from schemas.effects import AlertKind, Effect, ReviewReason
 from schemas.events import Event
 from schemas.replies import Explanation, Reply, reply_for
 
@@ -54,6 +54,9 @@ class CallRecord:
     approval_id: str | None
     operation_id: str | None
     intended_at: datetime | None
+    remote_id: str | None
+    review: ReviewReason | None
+    recheck_at: datetime | None
     created_at: datetime
     updated_at: datetime
     head: Head
@@ -78,14 +81,18 @@ class CallRecord:
             verdict=decision.verdict if decision else None,
             policy_version=self.policy_version,
             approval_id=self.approval_id,
-            first_sent_at=self.intended_at,
+            recheck_at=self.recheck_at,
             **more,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change of a call: the events that say it, and where the call stands after it. None keeps what was."""
+    """One change of a call: the events that say it, and where the call stands after it. None keeps what was.
+
+    `review` is why a person has to settle it; settling the call ends that. `recheck_at` is when the remote system is to
+    be asked again about an effect that has been settled. `alert` is what operators are told.
+    """
 
     events: Sequence[Event]
     status: Status
@@ -95,6 +102,10 @@ class Step:
     effect: Effect | None = None
     approval: ApprovalStatus | None = None
     uses: UseState | None = None
+    remote_id: str | None = None
+    review: ReviewReason | None = None
+    recheck_at: datetime | Literal["never"] | None = None
+    alert: AlertKind | None = None
 
     def applied_to(self, record: CallRecord, head: Head, at: datetime) -> CallRecord:
         details = record.details.model_copy(
@@ -111,10 +122,18 @@ class Step:
             code=self.code,
             operation_id=effect.operation_id if effect else None,
             intended_at=effect.intended_at if effect else None,
+            remote_id=self.remote_id or record.remote_id,
+            review=None if self.status in SETTLED else self.review or record.review,
+            recheck_at=self._recheck_at(record),
             updated_at=at,
             head=head,
             details=details,
         )
+
+    def _recheck_at(self, record: CallRecord) -> datetime | None:
+        if self.recheck_at is None:
+            return record.recheck_at
+        return None if self.recheck_at == "never" else self.recheck_at
 
 
 def details_context(tenant: str, request_id: str) -> bytes:
@@ -140,6 +159,9 @@ def open_record(row: asyncpg.Record, key: DataKey) -> CallRecord:
         approval_id=row["approval_id"],
         operation_id=row["operation_id"],
         intended_at=row["intended_at"],
+        remote_id=row["remote_id"],
+        review=row["review"],
+        recheck_at=row["recheck_at"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         head=Head(row["n"], row["hash"]),

@@ -46,16 +46,18 @@ Expression = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Duration = Annotated[int, BeforeValidator(parse_duration)]
 RefusalCode = Annotated[Code, BeforeValidator(_may_be_said)]
 Threshold = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
-Scope = Literal["run", "customer", "order", "agent", "tool"]
+Scope = Literal["run", "customer", "order", "agent", "tool", "repeat"]
 Measure = Literal["count", "amount"]
+WhenAbsent = Literal["resend", "review"]
 
 
 class Total(Model):
     """A sum over earlier calls, for use in conditions as `totals.<name>`.
 
     Earlier calls are those of the same tool and tenant that ran, are parked or whose outcome is unknown; released ones
-    do not count, nor does the call being decided. `per` picks the run's, customer's, order's or agent's of them, or
-    (`tool`) takes all. `amount` adds minor units whatever their currency, which can only be stricter. `window` counts
+    do not count, nor does the call being decided. `per` picks the run's, customer's, order's or agent's of them, those
+    with the same arguments for the same customer (`repeat`; the agent's own words and the key aside), or takes all
+    (`tool`). `amount` adds minor units whatever their currency, which can only be stricter. `window` counts
     back from now; without one, everything counts.
     """
 
@@ -108,6 +110,9 @@ class ToolText(Model):
     limits: tuple[Limit, ...] = ()
     rules: tuple[RuleText, ...] = ()
     otherwise: Verdict
+    when_absent: WhenAbsent = "review"
+    """What to do about an effect whose answer was lost and that its system does not show: send it again under the same
+    key, for as long as the system knows the key, or ask a person."""
 
 
 class Defaults(Model):

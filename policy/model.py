@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from policy.conditions import Condition, Reads
-from policy.document import Limit, Measure, PolicyDocument, Scope
+from policy.document import Limit, Measure, PolicyDocument, Scope, WhenAbsent
 from policy.wording import Wording
 from schemas.codes import Code
 from schemas.decisions import Claim
@@ -63,6 +63,7 @@ class PolicyTool:
     refusals: tuple[Refusal, ...]
     holds: tuple[Hold, ...]
     otherwise: Verdict
+    when_absent: WhenAbsent
     reads: Reads
 
     def subjects_needed(self) -> tuple[Counter, ...]:

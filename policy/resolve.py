@@ -84,6 +84,7 @@ class _Resolver:
             refusals=tuple(rule for rule in refusals if rule is not None),
             holds=tuple(rule for rule in holds if rule is not None),
             otherwise=text.otherwise,
+            when_absent=text.when_absent,
             reads=Reads(self._conditions),
         )
 

@@ -3,12 +3,14 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 import httpx
 from temporalio.client import Client, GrpcCompression, HeaderCodecBehavior
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.envconfig import ClientConfig
 
+from activities.patience import Patience
 from activities.services import Services
 from gateways.egress import Egress
 from gateways.http import new_client
@@ -85,6 +87,9 @@ async def activity_services(
             tenant=settings.tenant,
             inline=inline,
             committed=committed,
+            patience=Patience(
+                timedelta(seconds=settings.absence_seconds), timedelta(seconds=settings.review_seconds)
+            ),
             reached=crash_at(settings.crash_points),
         )
 

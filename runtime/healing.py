@@ -15,9 +15,11 @@ from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from api.looking import look_again
 from ledger.ledger import Ledger
 from schemas.calls import ToolCallInput
 from schemas.decisions import SignedDecision
+from tools.catalog import Catalog
 from workflows.tool_call import search_attributes
 
 _log = structlog.get_logger()
@@ -33,6 +35,7 @@ class Healer:
         self,
         ledger: Ledger,
         temporal: Client,
+        catalog: Catalog,
         task_queue: str,
         *,
         settle_seconds: float = 5.0,
@@ -40,6 +43,7 @@ class Healer:
     ) -> None:
         self._ledger = ledger
         self._temporal = temporal
+        self._catalog = catalog
         self._task_queue = task_queue
         self._settle_seconds = settle_seconds
         self._diagnostics_days = diagnostics_days
@@ -47,12 +51,19 @@ class Healer:
     async def run(self, *, every_seconds: float = 15.0) -> None:
         """Heal until cancelled. A database or server that is away is waited for."""
         while True:
-            for work in (self.heal, self.prune):
+            for work in (self.heal, self.recheck, self.prune):
                 try:
                     await work()
                 except Exception as problem:  # noqa: BLE001 - it must outlive whatever is away just now
                     _log.warning("healing_failed", work=work.__name__, error_type=type(problem).__name__)
             await asyncio.sleep(every_seconds)
+
+    async def recheck(self) -> int:
+        """Have settled effects that are due looked at again, for what no webhook said: how many."""
+        due = await self._ledger.calls.to_recheck(_PAGE)
+        for call in due:
+            await look_again(self._temporal, self._catalog, self._task_queue, call)
+        return len(due)
 
     async def prune(self) -> int:
         """Delete the diagnostics that were kept for long enough: how many."""

@@ -77,6 +77,11 @@ class Settings(BaseSettings):
     """The bearer key that the order system expects."""
     exchange_seconds: Annotated[float, Field(gt=0, le=50)] = 10.0
     """Total deadline of one exchange with a remote system."""
+    absence_seconds: Annotated[float, Field(gt=0, le=86_400)] = 300.0
+    """How long after it was sent an effect may still appear where its system lists it; what is not there then is absent
+    and, as the policy says, is sent again under the same key or given to a person."""
+    review_seconds: Annotated[float, Field(gt=0, le=604_800)] = 3600.0
+    """How long after it was first sent a person is asked about an effect that cannot be looked up."""
 
     diagnostics_days: Annotated[int, Field(ge=1, le=3650)] = 30
     """How long the protected diagnostics of failures and refusals are kept."""

@@ -47,7 +47,11 @@ async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
         healing = None
         if "workflows" in queues:
             healer = Healer(
-                built.ledger, built.temporal, settings.task_queue, diagnostics_days=settings.diagnostics_days
+                built.ledger,
+                built.temporal,
+                built.catalog,
+                settings.task_queue,
+                diagnostics_days=settings.diagnostics_days,
             )
             healing = asyncio.create_task(healer.run())
         _log.info("worker_ready", queues=list(queues), task_queue=settings.task_queue)

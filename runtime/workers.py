@@ -10,9 +10,10 @@ from activities.all import Activity, effect_activities, workflow_activities
 from activities.services import Services
 from schemas.tools import Queue
 from workflows.preview import Preview
+from workflows.recheck import Recheck
 from workflows.tool_call import ToolCall
 
-WORKFLOWS: list[type] = [ToolCall, Preview]
+WORKFLOWS: list[type] = [ToolCall, Preview, Recheck]
 EFFECT_QUEUES: tuple[Queue, ...] = ("payments", "orders", "messages")
 # Longer than the total deadline of an exchange: what was begun is finished before the process stops.
 _GRACE = timedelta(seconds=20)

@@ -43,7 +43,7 @@ class Call(Model):
     workflow_id: str
 
 
-Next = Literal["settled", "hold", "execute", "inspect"]
+Next = Literal["settled", "hold", "execute", "inspect", "resend"]
 
 
 class Progress(Model):
@@ -58,8 +58,10 @@ class Progress(Model):
     queue: str | None = None
     approval_id: str | None = None
     expires_at: datetime | None = None
-    first_sent_at: datetime | None = None
-    """Where an outcome is unknown: when the first byte may have left; inspection is timed from it."""
+    after_seconds: int = 0
+    """Before the next look at an unknown outcome."""
+    recheck_at: datetime | None = None
+    """When an effect that has been settled is looked at again."""
 
 
 class ToolCallResult(Model):
@@ -82,6 +84,13 @@ class CallRef(Model):
     """Input of activities that need nothing but the call."""
 
     request_id: str
+
+
+class RecheckInput(Model):
+    """Input of the workflow `Recheck`; `queue` is the task queue of the effect's credential."""
+
+    call: CallRef
+    queue: str
 
 
 class PreviewInput(ToolCallInput):

@@ -19,7 +19,7 @@ BoundaryName = Literal[
 ]
 BOUNDARIES: tuple[BoundaryName, ...] = get_args(BoundaryName)
 MarkName = BoundaryName | Literal["connected", "tls_started", "tls_established", "request_sent", "body_read"]
-StepName = Literal["edge", "admit", "execute", "inspect", "deny", "expire"]
+StepName = Literal["edge", "admit", "execute", "inspect", "resend", "recheck", "deny", "expire"]
 Purpose = Literal["facts", "read", "effect", "inspection"]
 Outcome = Literal["confirmed", "failed", "absent", "unknown"]
 Cause = Literal["name_not_resolved", "connection_refused", "connection_reset", "tls", "timeout"]

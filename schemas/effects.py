@@ -20,8 +20,21 @@ class Effect(Model):
     target: dict[str, JsonValue]
     """Tool-defined: what to change where, e.g. payment id, amount, currency. Fixed from here on."""
     intended_at: datetime
+    """Before the first send; the gateway's memory of the key is counted from it."""
     attempt: int = 1
+    sent_again_at: datetime | None = None
+    """Before the last send under the same key, when there was more than one."""
 
+    @property
+    def last_sent_at(self) -> datetime:
+        return self.sent_again_at or self.intended_at
+
+
+# Why an outcome is a person's to settle: the effect is nowhere to be seen and may not be sent again; looking it up has
+# not worked for too long; it is there twice.
+ReviewReason = Literal["absent", "unreadable", "found_twice"]
+# What operators are told without having asked.
+AlertKind = Literal["needs_review", "found_twice", "effect_reversed", "effect_missing", "effect_after_all"]
 
 # How far an exchange with a remote system got.
 Boundary = Literal["nothing_sent", "connected", "bytes_sent", "response_received"]

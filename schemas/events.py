@@ -12,7 +12,7 @@ from schemas.base import Model
 from schemas.calls import Call
 from schemas.codes import Code, Status
 from schemas.decisions import PolicyDecision
-from schemas.effects import Effect, Exchange
+from schemas.effects import Effect, Exchange, ReviewReason
 from schemas.replies import Explanation
 
 
@@ -152,6 +152,34 @@ class EffectInspected(EventBody):
     exchange: Exchange
 
 
+class EffectReversed(EventBody):
+    """The effect was confirmed, and later undone at the remote system: a refund that its bank sent back."""
+
+    type: Literal["effect.reversed"] = "effect.reversed"
+    operation_id: str
+    remote_id: str | None
+    exchange: Exchange
+
+
+class ReviewRequested(EventBody):
+    """The outcome could not be found out: a person is asked to settle it."""
+
+    type: Literal["review.requested"] = "review.requested"
+    operation_id: str
+    because: ReviewReason
+
+
+class ReviewConcluded(EventBody):
+    """An operator settled an outcome that could not be found out, on evidence of their own."""
+
+    type: Literal["review.concluded"] = "review.concluded"
+    operation_id: str
+    operator: str
+    happened: bool
+    remote_id: str | None
+    evidence: str
+
+
 class CallCancelled(EventBody):
     """The requester withdrew the parked call."""
 
@@ -200,6 +228,9 @@ Event = Annotated[
     | EffectFailed
     | EffectUnknown
     | EffectInspected
+    | EffectReversed
+    | ReviewRequested
+    | ReviewConcluded
     | CallCancelled
     | CallSettled
     | LimitHit

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
+_RECHECK = "recheck/"
 _REQUEST_ID, _RUN_ID, _APPROVAL_ID = (rf"^{prefix}_[0-9a-f]{{32}}$" for prefix in ("act", "run", "apr"))
 RequestId = Annotated[str, StringConstraints(pattern=_REQUEST_ID)]
 RunId = Annotated[str, StringConstraints(pattern=_RUN_ID)]
@@ -67,8 +68,13 @@ def workflow_id(tenant: str, tool: str, hashed_key: str) -> str:
     return f"call/{tenant}/{tool}/{hashed_key}"
 
 
+def recheck_id(call_workflow_id: str) -> str:
+    """The id of the workflow that looks again at what became of a call."""
+    return _RECHECK + call_workflow_id
+
+
 def tenant_of(workflow_id: str) -> str | None:
-    """Whose call has this workflow id; None for one that is no call's."""
-    call, _, rest = workflow_id.partition("/")
+    """Whose call has this workflow id, or is looked at again by it; None for one that is no call's."""
+    call, _, rest = workflow_id.removeprefix(_RECHECK).partition("/")
     tenant, *others = rest.rsplit("/", 2)
     return tenant if call == "call" and len(others) == 2 and tenant else None

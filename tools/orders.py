@@ -82,6 +82,12 @@ class OrderChangeTool(WriteTool[C, OrderChangeFacts, OrderChangeResult]):
     async def inspect(self, effect: Effect, systems: Systems) -> Inspection:
         return await systems.orders.find_change(self._change(effect))
 
+    def presumed(self, effect: Effect, remote_id: str) -> dict[str, JsonValue]:
+        target = OrderTarget.model_validate(effect.target)
+        # The policy lets these changes be made to open orders, and reinstating makes one.
+        status = "cancelled" if self.kind == "cancel" else "open"
+        return OrderChangeResult(order_id=target.order_id, status=status).model_dump()
+
     def _change(self, effect: Effect) -> OrderChange:
         target = OrderTarget.model_validate(effect.target)
         return OrderChange(

@@ -70,6 +70,8 @@ class WriteTool(ABC, Generic[W, F, R]):
     result_model: type[R]
     untrusted_arguments: ClassVar[tuple[str, ...]] = ()
     """Arguments that carry the agent's own words: shown last and quoted, left out of titles and digests' summaries."""
+    undone_late: ClassVar[bool] = False
+    """Whether the remote system may undo a confirmed effect by itself, days later; such effects are looked at again."""
 
     @abstractmethod
     async def read_facts(self, arguments: W, binding: Binding, systems: Systems) -> F | Refusal:
@@ -115,6 +117,10 @@ class WriteTool(ABC, Generic[W, F, R]):
     @abstractmethod
     async def inspect(self, effect: Effect, systems: Systems) -> Inspection:
         """Look whether the effect happened."""
+
+    @abstractmethod
+    def presumed(self, effect: Effect, remote_id: str) -> dict[str, JsonValue]:
+        """Pure. The result of an effect that a person says happened, under the id that the remote system gave it."""
 
     @abstractmethod
     def done(self, arguments: W, result: dict[str, JsonValue]) -> str:

@@ -1,5 +1,6 @@
 """`ToolCall`: one agent's tool call, from proposal to settlement. Names here are in histories: they never change."""
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -32,8 +33,6 @@ _LOCAL_LIMIT = timedelta(seconds=60)
 _EFFECT_LIMIT = timedelta(seconds=60)
 # The deadline is judged by the database's clock: when that is behind, it is asked again, but not without a pause.
 _SHORTEST_HOLD = timedelta(seconds=1)
-# How long to wait before each look after an unknown outcome; the last one repeats.
-_LOOKS = [timedelta(seconds=s) for s in (0, 1, 2, 5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600)]
 # Before an effect whose facts could not be read is tried again; nothing was sent.
 _PAUSES = [timedelta(seconds=s) for s in (2, 5, 15, 60, 300)]
 
@@ -56,6 +55,7 @@ class ToolCall:
         self._progress: Progress | None = None
         self._delivered: list[SignedDecision] = []
         self._withdrawn = False
+        self._look_now = False
         self._resting = False
         self._settled = False
         self._noted: str | None = None
@@ -68,7 +68,7 @@ class ToolCall:
                 "the input is no ToolCallInput", type=Code.INVALID_INPUT.value, non_retryable=True, category=_BENIGN
             )
         progress = await self._admit(self._request)
-        executions = looks = 0
+        executions = 0
         while progress.next != "settled":
             if progress.next == "hold":
                 progress = await self._hold(progress)
@@ -77,9 +77,10 @@ class ToolCall:
                     await workflow.sleep(_PAUSES[min(executions, len(_PAUSES)) - 1], summary="Facts were not readable")
                 progress = await self._execute(progress, self._delivered.pop(0) if self._delivered else None)
                 executions += 1
+            elif progress.next == "resend":
+                progress = await self._attempt("resend", CallRef(request_id=progress.request_id), progress.queue)
             else:
-                progress = await self._inspect(progress, looks)
-                looks += 1
+                progress = await self._inspect(progress)
                 if workflow.info().is_continue_as_new_suggested():
                     workflow.continue_as_new(self._request)
             self._note(progress)
@@ -112,6 +113,11 @@ class ToolCall:
     def withdraw(self, *given: Any) -> None:
         """Take a parked call back."""
         self._withdrawn = True
+
+    @workflow.signal
+    def look(self, *given: Any) -> None:
+        """There is something new to see of an outcome that is not known: a webhook came, or a person settled it."""
+        self._look_now = True
 
     @workflow.query
     def status(self) -> ToolCallResult:
@@ -169,28 +175,41 @@ class ToolCall:
         )
 
     async def _execute(self, progress: Progress, decision: SignedDecision | None) -> Progress:
+        return await self._attempt("execute", _execute_request(progress, decision), progress.queue)
+
+    async def _attempt(self, name: str, request: CallRef | ExecuteRequest, queue: str | None) -> Progress:
         """One attempt. Whatever ends it other than its own answer means that the outcome is not known."""
         try:
             return await workflow.execute_activity(
-                "execute",
-                _execute_request(progress, decision),
+                name,
+                request,
                 result_type=Progress,
-                task_queue=progress.queue,
+                task_queue=queue,
                 start_to_close_timeout=_EFFECT_LIMIT,
                 retry_policy=_ONCE,
-                summary="Send the effect, once",
+                summary="Send the effect, once" if name == "execute" else "Send it again under the same key, once",
             )
         except ActivityError:
-            return await self._inspect(progress, 0)
+            return await self._look(request.request_id, queue)
 
-    async def _inspect(self, progress: Progress, looks: int) -> Progress:
-        if wait := _LOOKS[min(looks, len(_LOOKS) - 1)]:
-            await workflow.sleep(wait, summary="Before the next look")
+    async def _inspect(self, progress: Progress) -> Progress:
+        """Look when it is time, or when there is something new to see."""
+        if progress.after_seconds:
+            with suppress(TimeoutError):
+                await workflow.wait_condition(
+                    lambda: self._look_now,
+                    timeout=timedelta(seconds=progress.after_seconds),
+                    timeout_summary="Before the next look",
+                )
+        self._look_now = False
+        return await self._look(progress.request_id, progress.queue)
+
+    async def _look(self, request_id: str, queue: str | None) -> Progress:
         return await workflow.execute_activity(
             "inspect",
-            CallRef(request_id=progress.request_id),
+            CallRef(request_id=request_id),
             result_type=Progress,
-            task_queue=progress.queue,
+            task_queue=queue,
             start_to_close_timeout=_EFFECT_LIMIT,
             retry_policy=_REPEATED,
             summary="Look the outcome up",

@@ -29,6 +29,8 @@ _SENTENCES = {
     "effect.unknown": "The answer was lost: it may or may not have happened",
     "effect.inspected": "It was looked up: {found}",
     "effect.reversed": "It was undone later by the other system",
+    "review.requested": "A person was asked to find out what became of it",
+    "review.concluded": "{operator} found out what became of it: {evidence}",
     "call.cancelled": "{principal} withdrew it",
     "call.settled": "The call was closed: {status}",
     "limit.hit": "A limit was reached: {limit}",

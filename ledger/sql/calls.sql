@@ -77,9 +77,11 @@ WITH event AS (
     UPDATE approvals SET status = $11, closed_at = $3 WHERE approval_id = $12 AND $11::text IS NOT NULL
 ), use AS (
     UPDATE uses SET state = $13, changed_at = $3 WHERE request_id = $1 AND $13::text IS NOT NULL
+), alert AS (
+    INSERT INTO alerts (tenant, request_id, kind, at) SELECT $2, $1, $24, $3 WHERE $24::text IS NOT NULL
 )
 UPDATE calls SET status = $14, code = $15, operation_id = $16, intended_at = $17, updated_at = $3, n = $18, hash = $19,
-                 details = $20
+                 details = $20, remote_id = $21, review = $22, recheck_at = $23
 WHERE request_id = $1
 
 -- name: by_workflow_ids
@@ -89,6 +91,24 @@ SELECT * FROM calls WHERE workflow_id = ANY($1::text[])
 -- name: statuses_by_workflow_ids
 -- What the waiters of a process ask for, again and again.
 SELECT workflow_id, status FROM calls WHERE workflow_id = ANY($1::text[])
+
+-- name: by_effect
+-- The call whose effect has this operation id, or else this id at the remote system.
+SELECT request_id, tenant, workflow_id, tool FROM calls WHERE operation_id = $1
+UNION ALL
+SELECT request_id, tenant, workflow_id, tool FROM calls
+WHERE remote_id = $2 AND NOT EXISTS (SELECT FROM calls WHERE operation_id = $1)
+LIMIT 1
+
+-- name: to_recheck
+-- Settled effects that are due to be looked at again, the longest due first.
+SELECT request_id, tenant, workflow_id, tool FROM calls WHERE recheck_at < now() ORDER BY recheck_at LIMIT $1
+
+-- name: in_review
+-- What people have to settle, oldest first.
+SELECT request_id, tenant, tool, status, code, verdict, rule, policy_version, agent_id, run_id, workflow_id, approval_id,
+       review, created_at, updated_at
+FROM calls WHERE tenant = $1 AND review IS NOT NULL ORDER BY intended_at LIMIT $2
 
 -- name: visible_call
 -- A call as another token of the same tenant and agent may see it.

@@ -18,7 +18,7 @@ from schemas.codes import Code
 from tests.ledger.refunds import CATALOG, POLICY, TOOL, Refund, facts
 
 NOW = datetime(2026, 11, 29, 8, 0, 0, 654_321, tzinfo=UTC)
-WINDOWS = deciding.windows_for(POLICY.tool(TOOL), Refund(1).binding, "ord_1")
+WINDOWS = deciding.windows_for(POLICY.tool(TOOL), Refund(100).proposed)
 
 
 def _admit(proposed: Proposed, *, reserved: int = 0, inline: bool = True, **used: int) -> Admitted:

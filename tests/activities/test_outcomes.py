@@ -1,15 +1,18 @@
 """What an attempt or a look means for a call, row by row."""
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from activities.outcomes import after_attempt, after_inspection
+from activities.outcomes import after_attempt, after_inspection, after_recheck
+from activities.patience import Patience, next_look, next_recheck, verdict_on
 from ledger.chain import GENESIS, Head
-from ledger.records import CallDetails, CallRecord
+from ledger.records import CallDetails, CallRecord, Step
 from schemas.codes import REGISTRY, Code, Status
-from schemas.effects import Absent, Attempt, Confirmed, Effect, Failed, Inspection, Unknown
+from schemas.effects import Absent, Attempt, Confirmed, Effect, Failed, Inspection, ReviewReason, Unknown
 from schemas.replies import reply_for
 from tests.ledger.refunds import Refund, exchange
 
@@ -23,6 +26,11 @@ EFFECT = Effect(
     target={},
     intended_at=NOW,
 )
+PATIENCE = Patience(absence=timedelta(minutes=5), review=timedelta(hours=1), attempts=3)
+ABSENT = Absent(exchange=exchange())
+UNREADABLE = Unknown(exchange=exchange().model_copy(update={"problem": "http_503"}))
+TWICE = Unknown(exchange=exchange().model_copy(update={"problem": "found_twice"}))
+REFUSED = Failed(code=Code.REMOTE_REFUSED, exchange=exchange())
 CONFIRMED = Confirmed(remote_id="re_1", result={"refund_id": "re_1"}, exchange=exchange())
 
 
@@ -42,6 +50,9 @@ def _record(status: Status) -> CallRecord:
         approval_id=None,
         operation_id="op_1",
         intended_at=NOW,
+        remote_id=None,
+        review=None,
+        recheck_at=None,
         created_at=NOW,
         updated_at=NOW,
         head=Head(0, GENESIS),
@@ -112,9 +123,32 @@ LOOKS: list[tuple[Status, Inspection, list[str], Status, str | None]] = [
 ]
 
 
+def _after_look(
+    found: Inspection,
+    *,
+    before: Status = "outcome_unknown",
+    effect: Effect = EFFECT,
+    age: timedelta = timedelta(0),
+    until: datetime | None = NOW + timedelta(hours=24),
+    review: ReviewReason | None = None,
+) -> Step:
+    record = replace(_record(before), review=review)
+    return after_inspection(
+        record,
+        effect,
+        found,
+        PATIENCE,
+        may_resend_until=until,
+        now=NOW + age,
+        done="refunded",
+        operation="refund",
+        watched=True,
+    )
+
+
 @pytest.mark.parametrize(("before", "found", "events", "status", "uses"), LOOKS)
 def test_after_a_look(before: Status, found: Inspection, events: list[str], status: Status, uses: str | None) -> None:
-    step = after_inspection(_record(before), EFFECT, found, done="refunded", operation="refund")
+    step = _after_look(found, before=before)
     assert [event.type for event in step.events] == events
     assert (step.status, step.uses) == (status, uses)
 
@@ -134,3 +168,136 @@ def test_an_unknown_outcome_names_the_operation_and_nothing_else() -> None:
     assert not reply["ok"]
     assert not reply["retryable"]
     assert set(reply) == {"ok", "status", "request_id", "code", "message", "action", "retryable", "operation"}
+
+
+def test_what_is_documented_as_not_executed_is_believed_of_a_first_attempt_only() -> None:
+    repeat = EFFECT.model_copy(update={"attempt": 2, "sent_again_at": NOW})
+    step = after_attempt(repeat, REFUSED, done="", operation="refund")
+    assert ([event.type for event in step.events], step.status, step.uses) == (
+        ["effect.unknown"],
+        "outcome_unknown",
+        None,
+    )
+    assert after_attempt(repeat, CONFIRMED, done="refunded", operation="refund").status == "executed"
+
+
+# What a look found, the effect's age in minutes, its attempts, hours for which its key is known -> what follows.
+COURSES: list[tuple[Absent | Unknown, int, int, int | None, str]] = [
+    (ABSENT, 0, 1, 24, "wait"),
+    (ABSENT, 4, 1, 24, "wait"),
+    (ABSENT, 5, 1, 24, "resend"),
+    (ABSENT, 60 * 23, 1, 24, "resend"),
+    (ABSENT, 60 * 24 - 5, 1, 24, "absent"),
+    (ABSENT, 60 * 30, 1, 24, "absent"),
+    (ABSENT, 5, 3, 24, "absent"),
+    (ABSENT, 5, 1, None, "absent"),
+    (UNREADABLE, 5, 1, 24, "wait"),
+    (UNREADABLE, 59, 1, 24, "wait"),
+    (UNREADABLE, 60, 1, 24, "unreadable"),
+    (TWICE, 0, 1, 24, "found_twice"),
+]
+
+
+@pytest.mark.parametrize(("found", "minutes", "attempt", "hours", "follows"), COURSES)
+def test_what_follows_from_a_look(
+    found: Absent | Unknown, minutes: int, attempt: int, hours: int | None, follows: str
+) -> None:
+    effect = EFFECT.model_copy(update={"attempt": attempt})
+    until = None if hours is None else NOW + timedelta(hours=hours)
+    now = NOW + timedelta(minutes=minutes)
+    assert verdict_on(found, effect, PATIENCE, may_resend_until=until, now=now) == follows
+
+
+def test_absence_is_counted_from_the_last_send_and_the_keys_validity_from_the_first() -> None:
+    effect = EFFECT.model_copy(update={"attempt": 2, "sent_again_at": NOW + timedelta(hours=1)})
+    for minutes, follows in ((64, "wait"), (65, "resend")):
+        now = NOW + timedelta(minutes=minutes)
+        until = NOW + timedelta(hours=2)
+        assert verdict_on(ABSENT, effect, PATIENCE, may_resend_until=until, now=now) == follows
+    assert verdict_on(ABSENT, effect, PATIENCE, may_resend_until=NOW + timedelta(minutes=69), now=now) == "absent"
+
+
+def test_a_person_is_asked_once_and_told_why() -> None:
+    step = _after_look(ABSENT, age=timedelta(minutes=6), until=None)
+    assert [event.type for event in step.events] == ["effect.inspected", "review.requested"]
+    assert (step.status, step.review, step.alert, step.uses) == ("outcome_unknown", "absent", "needs_review", None)
+    again = _after_look(ABSENT, age=timedelta(minutes=7), until=None, review="absent")
+    assert [event.type for event in again.events] == ["effect.inspected"]
+    assert again.alert is None
+
+
+def test_two_effects_of_one_operation_page_an_operator_at_once() -> None:
+    step = _after_look(TWICE)
+    assert (step.review, step.alert, step.uses) == ("found_twice", "found_twice", None)
+    assert _after_look(TWICE, age=timedelta(hours=2), review="unreadable").alert == "found_twice"
+
+
+def test_what_is_found_after_all_ends_the_review() -> None:
+    record = replace(_record("outcome_unknown"), review="absent")
+    step = _after_look(CONFIRMED, age=timedelta(hours=2), review="absent")
+    assert step.applied_to(record, record.head, NOW).review is None
+    assert step.recheck_at is not None
+
+
+def _recheck(found: Inspection, status: Status = "executed", **changes: Any) -> Step | None:
+    record = replace(_record(status), **changes)
+    record = replace(record, details=record.details.model_copy(update={"result": CONFIRMED.result}))
+    return after_recheck(record, EFFECT, found, done="refunded", now=NOW + timedelta(days=2))
+
+
+def test_a_refund_that_fails_days_later_is_reversed_and_can_be_made_again() -> None:
+    step = _recheck(REFUSED, remote_id="re_1")
+    assert step is not None
+    assert [event.type for event in step.events] == ["effect.reversed", "call.settled"]
+    assert (step.status, step.code, step.uses) == ("failed", Code.REMOTE_REFUSED, "released")
+    assert (step.alert, step.recheck_at) == ("effect_reversed", "never")
+
+
+def test_a_confirmed_effect_that_is_still_there_says_nothing_new() -> None:
+    step = _recheck(CONFIRMED)
+    assert step is not None
+    assert (list(step.events), step.status, step.alert) == ([], "executed", None)
+    assert step.recheck_at == NOW + timedelta(days=3)
+
+
+@pytest.mark.parametrize(("found", "alert"), [(ABSENT, "effect_missing"), (TWICE, "found_twice"), (UNREADABLE, None)])
+def test_a_confirmed_effect_stays_one_whatever_else_is_seen(found: Inspection, alert: str | None) -> None:
+    step = _recheck(found)
+    assert step is not None
+    assert (step.status, step.uses, step.alert) == ("executed", None, alert)
+
+
+def test_what_happened_after_all_counts_though_a_person_had_said_that_it_did_not() -> None:
+    step = _recheck(CONFIRMED, "failed", recheck_at=NOW)
+    assert step is not None
+    assert (step.status, step.uses, step.alert) == ("executed", "spent", "effect_after_all")
+
+
+def test_a_call_that_was_refused_by_the_gateway_stays_so() -> None:
+    assert _recheck(ABSENT, "failed") is None
+    assert _recheck(REFUSED, "denied") is None
+
+
+def test_looks_come_ever_more_seldom_and_one_when_absence_can_first_be_told() -> None:
+    ages, age = [0], 0
+    while age < 3 * 3600:
+        age += next_look(EFFECT, PATIENCE, NOW + timedelta(seconds=age))
+        ages.append(age)
+    waits = [after - before for before, after in pairwise(ages)]
+    assert any(300 <= each <= 301 for each in ages)
+    assert max(waits) <= 3601
+    assert len([each for each in ages if each <= 300]) <= 12
+
+
+def test_pending_is_never_let_go_of_and_what_is_complete_is_after_a_month() -> None:
+    pending = CONFIRMED.model_copy(update={"result": {"status": "pending"}})
+    for days in (0, 1, 10, 100):
+        now = NOW + timedelta(days=days)
+        again = next_recheck(EFFECT, pending, now)
+        assert again != "never"
+        assert timedelta(0) < again - now <= timedelta(days=1)
+    seen, now = [], NOW
+    while (due := next_recheck(EFFECT, CONFIRMED, now)) != "never":
+        seen.append((due - NOW).days)
+        now = due
+    assert seen == [1, 3, 7, 14, 30]

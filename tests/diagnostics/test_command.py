@@ -12,6 +12,7 @@ from schemas.diagnostics import BOUNDARIES, Diagnostic, Mark, RawException
 from schemas.events import DiagnosticOpened
 from schemas.ids import new_request_id
 from tests.cli.conftest import Run, ledger, run, settings
+from tools.catalog import Catalog
 
 __all__ = ["ledger", "run", "settings"]
 
@@ -80,7 +81,7 @@ async def test_what_is_old_enough_is_deleted_and_nothing_else(ledger: Ledger, su
     )
     # The rows that were made last are the oldest here; ids and times go together in a ledger that nobody edits.
     await ledger.system.execute("UPDATE diagnostics SET id = DEFAULT WHERE request_id = $1", young)
-    healer = Healer(ledger, None, "unused", diagnostics_days=30)  # pyright: ignore[reportArgumentType]
+    healer = Healer(ledger, None, Catalog.load(), "unused", diagnostics_days=30)  # pyright: ignore[reportArgumentType]
     assert await healer.prune() == surplus + 1
     assert await ledger.diagnostics.open(old, OPENED, tenant=None) == []
     assert len(await ledger.diagnostics.open(young, OPENED, tenant=None)) == 1

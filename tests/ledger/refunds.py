@@ -131,7 +131,7 @@ class Refund:
     async def admit(self, ledger: Ledger, *, since: datetime | None = None) -> CallRecord:
         """Admit it on facts that were read at `since` (now unless given)."""
         proposed = self.proposed
-        windows = deciding.windows_for(POLICY.tool(TOOL), self.binding, "ord_8f2b91a04c7d")
+        windows = deciding.windows_for(POLICY.tool(TOOL), proposed)
 
         def decide(reads: Reads) -> Admitted:
             return deciding.admit(POLICY, proposed, windows, reads, inline=True)

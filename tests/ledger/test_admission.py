@@ -1,6 +1,7 @@
 """Admission under concurrency: what is finite is never taken twice, whatever runs at the same time."""
 
 import asyncio
+import dataclasses
 import json
 import sys
 from collections import Counter
@@ -8,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from activities import deciding
 from activities.outcomes import after_attempt
@@ -111,7 +113,7 @@ async def test_what_a_failed_admission_left_in_memory_never_seals_what_comes_aft
 async def test_a_runs_limit_is_counted_exactly_under_30_calls_at_once(ledger: Ledger, database: str) -> None:
     binding = new_binding()
     async with open_ledger(database) as other:
-        refunds = [Refund(100, binding=binding) for _ in range(30)]
+        refunds = [Refund(100 + n, binding=binding) for n in range(30)]
         records = await asyncio.gather(
             *(each.admit(where) for each, where in zip(refunds, (ledger, other) * 15, strict=True))
         )
@@ -124,7 +126,7 @@ async def test_a_customers_total_is_counted_exactly_across_runs(ledger: Ledger) 
     """At most 200.00 of a customer's refunds in 24 hours go without a person, whatever runs at once."""
     binding = new_binding()
     runs = [new_binding(tenant=binding.tenant, customer_id=binding.customer_id) for _ in range(10)]
-    records = await asyncio.gather(*(Refund(4_500, binding=run).admit(ledger) for run in runs))
+    records = await asyncio.gather(*(Refund(4_500 + n, binding=run).admit(ledger) for n, run in enumerate(runs)))
     assert Counter(record.status for record in records) == {"in_progress": 4, "pending_approval": 6}
     held = next(record for record in records if record.status == "pending_approval")
     assert held.details.decision is not None
@@ -252,10 +254,56 @@ async def test_a_resource_is_guarded_across_tools(ledger: Ledger, database: str)
 
 def test_every_counter_of_the_policy_is_counted_per_a_bound_subject() -> None:
     """Nothing that the agent chooses picks what is counted, save the order, which was checked to be the customer's."""
-    binding = new_binding()
-    windows = deciding.windows_for(POLICY.tool(TOOL), binding, "ord_1")
-    assert {window.subject for window in windows} == {
+    refund = Refund(4_000)
+    binding = refund.binding
+    windows = deciding.windows_for(POLICY.tool(TOOL), refund.proposed)
+    subjects = {window.subject for window in windows}
+    (repeat,) = [each for each in subjects if each.startswith("repeat:")]
+    assert subjects - {repeat} == {
         f"run:{binding.run_id}",
         "tool",
         f"customer:{binding.customer_id}",
     }
+
+
+def _repeat(refund: Refund, **arguments: JsonValue) -> str:
+    proposed = refund.proposed
+    call = proposed.call.model_copy(update={"arguments": {**proposed.call.arguments, **arguments}})
+    windows = deciding.windows_for(POLICY.tool(TOOL), dataclasses.replace(proposed, call=call))
+    return next(window.subject for window in windows if window.name == "same_10m")
+
+
+def test_the_same_refund_is_known_whatever_its_key_and_its_words() -> None:
+    first = Refund(4_000)
+    again = Refund(4_000, binding=first.binding)
+    assert _repeat(again, note="in other words") == _repeat(first)
+    assert _repeat(Refund(4_000)) != _repeat(first), "another customer's"
+    for name, value in {"amount_cents": 4_001, "order_id": "ord_000000000000", "reason_code": "goodwill"}.items():
+        assert _repeat(again, **{name: value}) != _repeat(first), name
+
+
+async def test_the_same_refund_within_ten_minutes_goes_to_a_person(ledger: Ledger) -> None:
+    first = Refund(3_000)
+    assert (await first.admit(ledger)).verdict == "notify"
+    for words in ("hold", "hold"):
+        record = await Refund(3_000, first.payment_id, first.binding).admit(ledger)
+        assert record.verdict == words
+        assert record.details.decision is not None
+        assert record.details.decision.rule == "likely_duplicate"
+    assert (await Refund(999, first.payment_id, first.binding).admit(ledger)).verdict == "notify"
+
+
+async def test_refunds_at_once_are_one_refund_and_likely_duplicates(ledger: Ledger) -> None:
+    first = Refund(1_000)
+    records = await asyncio.gather(*(Refund(1_000, first.payment_id, first.binding).admit(ledger) for _ in range(5)))
+    assert sorted(str(record.verdict) for record in records) == ["hold"] * 4 + ["notify"]
+
+
+async def test_a_refund_that_came_to_nothing_is_no_reason_to_ask(ledger: Ledger) -> None:
+    first = Refund(4_000)
+    record = await first.admit(ledger)
+    effect = record.details.effect
+    assert effect is not None
+    failed = Failed(code=Code.REMOTE_REFUSED, exchange=exchange())
+    await advance(ledger, record, after_attempt(effect, failed, done="", operation="refund"))
+    assert (await Refund(4_000, first.payment_id, first.binding).admit(ledger)).verdict == "notify"

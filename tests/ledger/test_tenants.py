@@ -56,6 +56,11 @@ async def _fill(ledger: Ledger, tenant: str) -> None:
         approval.request_id,
         tenant,
     )
+    await ledger.database.tenant(tenant).execute(
+        "INSERT INTO alerts (tenant, request_id, kind, at) VALUES ($1, $2, 'needs_review', now())",
+        tenant,
+        approval.request_id,
+    )
     await ledger.principals.add_user(tenant, f"ana-{tenant}", "Ana Example", "a long example password", ["finance"])
     assert await ledger.principals.sign_in(f"ana-{tenant}", "a long example password") is not None
     await ledger.principals.open_run(
@@ -331,7 +336,7 @@ async def test_an_admission_takes_six_round_trips(counted: tuple[Ledger, list[st
     await Refund(1_000, binding=binding).admit(ledger)
     sent.clear()
     await ledger.admissions.run(binding.run_id, "")
-    await Refund(1_000, binding=binding).admit(ledger)
+    await Refund(1_100, binding=binding).admit(ledger)
     assert len(sent) == 6, sent
     sent.clear()
     # One more where the connection was another tenant's last.

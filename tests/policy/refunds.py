@@ -42,7 +42,7 @@ REFUND = Proposal(
     manifest=MANIFEST,
     arguments=ARGUMENTS,
     facts=FACTS,
-    totals={"customer_24h": 0},
+    totals={"customer_24h": 0, "same_10m": 0},
     usage={"refunds_per_run": Usage(0), "refunds_per_hour": Usage(0)},
 )
 

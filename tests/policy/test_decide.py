@@ -88,11 +88,11 @@ def without(proposal: Proposal, part: str) -> Proposal:
         (refund({"facts.customer.fraud_flag": 0}), ("fraud_flag",)),
         (refund({"facts.customer.fraud_flag": None}), ("fraud_flag",)),
         (refund({"args.amount_cents": "4999"}), ("over_threshold", "customer_24h")),
-        (replace(refund(), totals={}), ("customer_24h",)),
+        (replace(refund(), totals={}), ("customer_24h", "likely_duplicate")),
         (replace(refund(), usage={}), ("refunds_per_run", "refunds_per_hour")),
         (
             refund({"facts.order.status": "\ud800"}),
-            ("order_state", "too_new", "disputed", "over_threshold", "fraud_flag", "customer_24h"),
+            ("order_state", "too_new", "disputed", "over_threshold", "fraud_flag", "customer_24h", "likely_duplicate"),
         ),
         (refund({"totals.customer_24h": 2**63 - 1}), ("customer_24h",)),
     ],

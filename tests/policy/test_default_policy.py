@@ -71,6 +71,7 @@ def test_an_open_order_is_to_be_cancelled_instead(
         ({"facts.customer.fraud_flag": True}, ("fraud_flag",)),
         ({"totals.customer_24h": 20_001 - 4999}, ("customer_24h",)),
         ({"totals.customer_24h": 20_000, "args.amount_cents": 100}, ("customer_24h",)),
+        ({"totals.same_10m": 1}, ("likely_duplicate",)),
         (
             {"args.amount_cents": 20_001, "facts.customer.fraud_flag": True},
             ("over_threshold", "fraud_flag", "customer_24h"),
@@ -143,6 +144,7 @@ def test_what_the_ledger_counts(default: Policy) -> None:
     assert tool is not None
     assert [(c.name, c.per, c.window_seconds, c.of) for c in tool.subjects_needed()] == [
         ("customer_24h", "customer", 86_400, "amount"),
+        ("same_10m", "repeat", 600, "count"),
         ("refunds_per_run", "run", None, "count"),
         ("refunds_per_hour", "tool", 3_600, "count"),
     ]

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def _healer(service: Service) -> Healer:
-    return Healer(service.core.ledger, service.temporal, service.services.task_queue, settle_seconds=-1)
+    core = service.core
+    return Healer(core.ledger, core.temporal, core.catalog, service.services.task_queue, settle_seconds=-1)
 
 
 async def _lose(service: Service, started: Started) -> Started:

@@ -27,6 +27,7 @@ class RefundTarget(Model):
     amount_cents: Minor
     currency: Currency
     reason_code: str
+    note: str | None = None
 
 
 class IssueRefund(WriteTool[IssueRefundArguments, IssueRefundFacts, IssueRefundResult]):
@@ -37,6 +38,7 @@ class IssueRefund(WriteTool[IssueRefundArguments, IssueRefundFacts, IssueRefundR
     facts_model = IssueRefundFacts
     result_model = IssueRefundResult
     untrusted_arguments = ("note",)
+    undone_late = True
 
     async def read_facts(
         self, arguments: IssueRefundArguments, binding: Binding, systems: Systems
@@ -109,7 +111,8 @@ class IssueRefund(WriteTool[IssueRefundArguments, IssueRefundFacts, IssueRefundR
             amount_cents=arguments.amount_cents,
             currency=facts.order.currency,
             reason_code=arguments.reason_code,
-        ).model_dump()
+            note=arguments.note,
+        ).model_dump(exclude_none=True)
 
     def title(self, arguments: IssueRefundArguments, facts: IssueRefundFacts) -> str:
         amount = Money(amount=arguments.amount_cents, currency=facts.order.currency)
@@ -124,6 +127,16 @@ class IssueRefund(WriteTool[IssueRefundArguments, IssueRefundFacts, IssueRefundR
         request, order_id = _request(effect)
         outcome = await systems.payments.find_refund(request)
         return _with_order(outcome, order_id) if isinstance(outcome, Confirmed) else outcome
+
+    def presumed(self, effect: Effect, remote_id: str) -> dict[str, JsonValue]:
+        target = RefundTarget.model_validate(effect.target)
+        return IssueRefundResult(
+            refund_id=remote_id,
+            order_id=target.order_id,
+            amount_cents=target.amount_cents,
+            currency=target.currency,
+            status="succeeded",
+        ).model_dump()
 
     def done(self, arguments: IssueRefundArguments, result: dict[str, JsonValue]) -> str:
         amount = Money(amount=arguments.amount_cents, currency=arguments.currency)
@@ -193,6 +206,7 @@ def _request(effect: Effect) -> tuple[RefundRequest, str]:
         reason=target.reason_code,
         operation_id=effect.operation_id,
         idempotency_key=effect.gateway_key,
+        note=target.note,
     )
     return request, target.order_id
 

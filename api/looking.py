@@ -1,0 +1,37 @@
+"""Telling Temporal to look again at what became of a call."""
+
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from ledger.calls import CallOfEffect
+from schemas.calls import CallRef, RecheckInput
+from schemas.ids import recheck_id
+from tools.catalog import Catalog
+
+
+async def look_again(temporal: Client, catalog: Catalog, task_queue: str, call: CallOfEffect) -> None:
+    """Have the effect of a call looked at again, durably: once this returns Temporal has it. Safe to repeat.
+
+    A call that is still open looks by itself, and is only told not to wait. Raises RPCError when Temporal is away.
+    """
+    try:
+        await temporal.get_workflow_handle(call.workflow_id).signal("look")
+    except RPCError as problem:
+        if problem.status is not RPCStatusCode.NOT_FOUND:
+            raise
+    else:
+        return
+    entry = catalog.get(call.tool)
+    if entry is None:
+        raise LookupError(f"there is no tool {call.tool}")
+    await temporal.start_workflow(
+        "Recheck",
+        RecheckInput(call=CallRef(request_id=call.request_id), queue=f"{task_queue}-{entry.manifest.queue}"),
+        id=recheck_id(call.workflow_id),
+        task_queue=task_queue,
+        id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        start_signal="look",
+        static_summary=call.tool,
+    )

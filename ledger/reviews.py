@@ -1,0 +1,84 @@
+"""Outcomes that could not be found out, settled by people on evidence of their own."""
+
+import enum
+from datetime import datetime, timedelta
+
+from pydantic import JsonValue
+
+from ledger.calls import Calls
+from ledger.database import Pool
+from ledger.queries import load
+from ledger.records import CallRecord, Step
+from schemas.base import Model
+from schemas.codes import Code
+from schemas.events import CallSettled, Event, ReviewConcluded
+from schemas.replies import Explanation
+
+_SQL = load("alerts")
+# What a person settled is compared with what the remote system says for as long as it may still say otherwise.
+_RECHECK_AFTER = timedelta(days=1)
+
+
+class Conclusion(Model):
+    """What an operator found out. `result` is the tool's, for an effect that happened; `done` its sentence."""
+
+    operator: str
+    happened: bool
+    evidence: str
+    remote_id: str | None = None
+    result: dict[str, JsonValue] | None = None
+    done: str = ""
+
+
+class Settled(enum.Enum):
+    """What became of a conclusion."""
+
+    RECORDED = "recorded"
+    NOT_IN_REVIEW = "not_in_review"
+    """Somebody else settled it, or it was found out after all."""
+
+
+class Reviews:
+    """Settles what needs review."""
+
+    def __init__(self, pool: Pool, calls: Calls) -> None:
+        self._pool = pool
+        self._calls = calls
+
+    async def conclude(self, request_id: str, conclusion: Conclusion) -> tuple[Settled, CallRecord]:
+        """Settle a call in review, unless it has been settled by now. Raises UnknownCall."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            record, now = await self._calls.lock(connection, request_id)
+            if record.review is None or record.settled or record.operation_id is None:
+                return Settled.NOT_IN_REVIEW, record
+            step = _concluded(record.operation_id, conclusion, now)
+            await connection.execute(_SQL["see_alerts_of"], request_id, conclusion.operator)
+            return Settled.RECORDED, await self._calls.write(connection, record, step, now)
+
+
+def _concluded(operation_id: str, conclusion: Conclusion, now: datetime) -> Step:
+    concluded: Event = ReviewConcluded(
+        operation_id=operation_id,
+        operator=conclusion.operator,
+        happened=conclusion.happened,
+        remote_id=conclusion.remote_id,
+        evidence=conclusion.evidence,
+    )
+    recheck_at = now + _RECHECK_AFTER
+    if not conclusion.happened:
+        settled = CallSettled(status="failed", code=Code.REMOTE_REFUSED, explanation=Explanation())
+        return Step(
+            [concluded, settled], "failed", Code.REMOTE_REFUSED, Explanation(), uses="released", recheck_at=recheck_at
+        )
+    said = Explanation(values={"done": conclusion.done})
+    settled = CallSettled(status="executed", code=Code.OK, explanation=said, result=conclusion.result)
+    return Step(
+        [concluded, settled],
+        "executed",
+        Code.OK,
+        said,
+        conclusion.result,
+        uses="spent",
+        remote_id=conclusion.remote_id,
+        recheck_at=recheck_at,
+    )
