@@ -1,6 +1,7 @@
 """`python -m sandbox`: gateway and store in one process, on two ports."""
 
 import argparse
+import asyncio
 import contextlib
 import json
 import logging
@@ -19,19 +20,39 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sandbox.app import GATEWAY_KEY, STORE_KEY, Keys, MissingKeyError, create_apps
 from sandbox.hostile import TransportProtocol
 from sandbox.loading import LoadError, load_demo, load_folder
-from sandbox.state import open_state
+from sandbox.state import State, open_state
+from sandbox.webhooks import queue
+from sandbox.webhooks.control import loopback
+from sandbox.webhooks.courier import Courier
+
+WEBHOOK_URL, WEBHOOK_SECRET = "SANDBOX_WEBHOOK_URL", "SANDBOX_WEBHOOK_SECRET"
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server that says when it accepts connections and leaves with 0 after SIGTERM or SIGINT."""
+    """uvicorn's server that says when it accepts connections, delivers webhooks meanwhile, and leaves with 0 after
+    SIGTERM or SIGINT."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], courier: Courier) -> None:
         super().__init__(config)
         self._ready = ready
+        self._courier = courier
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._ready()
+
+    async def main_loop(self) -> None:
+        delivering = asyncio.create_task(self._courier.run())
+        delivering.add_done_callback(self._stop)
+        try:
+            await super().main_loop()
+        finally:
+            delivering.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await delivering
+
+    def _stop(self, delivering: asyncio.Task[None]) -> None:
+        self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -60,6 +81,8 @@ def main(arguments: list[str] | None = None) -> int:
         keys = Keys.from_environment()
         with contextlib.ExitStack() as stack:
             state = stack.enter_context(contextlib.closing(open_state(options.data)))
+            _configure_webhooks(state, options.webhook_url)
+            courier = Courier(state)
             if options.store is None:
                 load_demo(state)
             else:
@@ -67,8 +90,8 @@ def main(arguments: list[str] | None = None) -> int:
             sockets = [
                 stack.enter_context(_listen(options.host, port)) for port in (options.gateway_port, options.store_port)
             ]
-            _serve(options, dict(zip(sockets, create_apps(state, keys), strict=True)))
-    except (MissingKeyError, LoadError, _UnavailableError) as error:
+            _serve(options, dict(zip(sockets, create_apps(state, keys, courier), strict=True)), courier)
+    except (MissingKeyError, LoadError, _UnavailableError, _BadWebhookError) as error:
         return _fail(str(error))
     except (OSError, sqlite3.Error) as error:
         return _fail(f"cannot use {options.data}: {type(error).__name__}")
@@ -79,11 +102,16 @@ class _UnavailableError(Exception):
     """An address that cannot be listened on."""
 
 
+class _BadWebhookError(Exception):
+    """An address that webhooks cannot be sent to."""
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m sandbox",
         description="A simulated payment gateway and order store.",
-        epilog=f"Callers' keys come from the environment: {GATEWAY_KEY}, {STORE_KEY}.",
+        epilog=f"Callers' keys come from the environment ({GATEWAY_KEY}, {STORE_KEY}), and so does {WEBHOOK_SECRET},"
+        " by which webhooks are signed.",
     )
     parser.add_argument("--data", type=Path, required=True, help="directory that keeps all state")
     parser.add_argument("--store", type=Path, help="folder with orders.jsonl and customers.jsonl (else demo orders)")
@@ -91,7 +119,22 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--store-port", type=int, default=0, help="0: a free one")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--ready-file", type=Path, help="written once both answer: the URLs and the process id as JSON")
+    parser.add_argument(
+        "--webhook-url",
+        default=os.environ.get(WEBHOOK_URL),
+        help=f"where webhooks go (else {WEBHOOK_URL}, else nowhere)",
+    )
     return parser.parse_args(arguments)
+
+
+def _configure_webhooks(state: State, url: str | None) -> None:
+    secret = os.environ.get(WEBHOOK_SECRET, "")
+    if url and not secret:
+        raise MissingKeyError(f"{WEBHOOK_SECRET} is not set")
+    try:
+        queue.configure(state, loopback(url) if url else None, secret)
+    except ValueError as error:
+        raise _BadWebhookError(f"the webhooks' address {error}") from None
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -109,7 +152,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _serve(options: argparse.Namespace, apps: dict[socket.socket, ASGIApp]) -> None:
+def _serve(options: argparse.Namespace, apps: dict[socket.socket, ASGIApp], courier: Courier) -> None:
     sockets = list(apps)
     ports = [sock.getsockname()[1] for sock in sockets]
     config = uvicorn.Config(
@@ -138,7 +181,7 @@ def _serve(options: argparse.Namespace, apps: dict[socket.socket, ASGIApp]) -> N
         sys.stdout.write(f"{document}\n")
         sys.stdout.flush()
 
-    Server(config, ready).run(sockets=sockets)
+    Server(config, ready, courier).run(sockets=sockets)
 
 
 def _write_atomically(path: Path, text: str) -> None:

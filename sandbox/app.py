@@ -11,6 +11,8 @@ from sandbox.control import Control
 from sandbox.gateway import Gateway
 from sandbox.state import State
 from sandbox.store import Store
+from sandbox.webhooks.control import WebhookControl
+from sandbox.webhooks.courier import Courier
 
 GATEWAY_KEY, STORE_KEY = "SANDBOX_GATEWAY_KEY", "SANDBOX_STORE_KEY"
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -35,12 +37,13 @@ class Keys:
         return cls(environment[GATEWAY_KEY], environment[STORE_KEY])
 
 
-def create_apps(state: State, keys: Keys | None = None) -> tuple[Starlette, Starlette]:
+def create_apps(state: State, keys: Keys | None = None, courier: Courier | None = None) -> tuple[Starlette, Starlette]:
     """The gateway's and the store's app on one state. Keys come from the environment unless given.
 
-    Raises MissingKeyError when the environment has none.
+    Webhooks go out while the courier runs. Raises MissingKeyError when the environment has no keys.
     """
-    keys = keys or Keys.from_environment()
-    gateway = Gateway(state, keys.gateway)
+    keys, courier = keys or Keys.from_environment(), courier or Courier(state)
+    gateway = Gateway(state, keys.gateway, courier)
     v1 = Route("/v1/{rest:path}", gateway.v1, methods=METHODS)
-    return Starlette(routes=[v1, *Control(state).routes()]), Starlette(routes=Store(state, keys.store).routes())
+    control = [*Control(state, courier).routes(), *WebhookControl(state, courier).routes()]
+    return Starlette(routes=[v1, *control]), Starlette(routes=Store(state, keys.store).routes())

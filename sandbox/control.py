@@ -14,10 +14,16 @@ from sandbox.models import MAX_AMOUNT, Identifier, Line, describe
 from sandbox.refunds import FinalStatus
 from sandbox.state import State, to_iso
 from sandbox.stripe_shapes import StripeError
+from sandbox.webhooks.courier import Courier
 
 
 class StatusChange(Line):
     status: FinalStatus
+
+
+class Completion(Line):
+    status: FinalStatus = "succeeded"
+    payment_id: Identifier | None = None
 
 
 class DashboardRefund(Line):
@@ -26,8 +32,9 @@ class DashboardRefund(Line):
 
 
 class Control:
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, courier: Courier) -> None:
         self._state = state
+        self._courier = courier
 
     def routes(self) -> list[Route]:
         return [
@@ -35,6 +42,7 @@ class Control:
             Route("/_requests", self.requests),
             Route("/_faults", self.faults, methods=["GET", "POST", "DELETE"]),
             Route("/_refunds", self.refund_in_dashboard, methods=["POST"]),
+            Route("/_refunds/pending", self.complete_pending, methods=["POST"]),
             Route("/_refunds/{refund_id}", self.change_refund, methods=["POST"]),
         ]
 
@@ -66,6 +74,15 @@ class Control:
 
         return self._apply(change)
 
+    async def complete_pending(self, request: Request) -> Response:
+        body = await request.body()
+
+        def complete() -> dict[str, Any]:
+            wanted = Completion.model_validate_json(body or b"{}")
+            return {"refunds": refunds.complete_pending(self._state, wanted.status, wanted.payment_id)}
+
+        return self._apply(complete)
+
     async def refund_in_dashboard(self, request: Request) -> Response:
         body = await request.body()
 
@@ -76,10 +93,12 @@ class Control:
         return self._apply(make)
 
     def _apply(self, change: Callable[[], dict[str, Any]]) -> Response:
-        """Runs a change in a transaction and answers the refund as it is then, or why it cannot be."""
+        """Runs a change in a transaction and answers what it gives, or why it cannot be."""
         try:
             with self._state.transaction():
-                return JSONResponse(change())
+                changed = change()
+            self._courier.wake()
+            return JSONResponse(changed)
         except ValidationError as error:
             return _unprocessable(describe(error))
         except StripeError as error:

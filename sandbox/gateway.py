@@ -20,6 +20,9 @@ from sandbox.idempotency import Stored, Verdict
 from sandbox.refunds import ORDINARY, Twist
 from sandbox.state import State
 from sandbox.stripe_shapes import Answer, StripeError, json_answer
+from sandbox.webhooks import queue
+from sandbox.webhooks.courier import Courier
+from sandbox.webhooks.events import Cause
 
 FORM = "application/x-www-form-urlencoded"
 SCOPE = "gateway"
@@ -66,8 +69,9 @@ class Outcome:
 class Gateway:
     """The `/v1` endpoints on a state, for the bearer of `key`."""
 
-    def __init__(self, state: State, key: str) -> None:
+    def __init__(self, state: State, key: str, courier: Courier) -> None:
         self._state = state
+        self._courier = courier
         self._key = key.encode()
         self._in_flight: set[str] = set()
 
@@ -75,6 +79,7 @@ class Gateway:
         call = _call(request, await request.body())
         request_id = stripe_shapes.new_id("req")
         with self._state.transaction():
+            last_event = queue.last_seq(self._state)
             if self._authorized(request.headers.get("authorization", "")):
                 outcome = self._process(call, request_id)
             else:
@@ -84,6 +89,12 @@ class Gateway:
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (call.method, call.path, call.operation, call.key, outcome.done, outcome.status, self._state.now_us()),
             )
+            eventful = queue.last_seq(self._state) > last_event
+            after_webhooks = eventful and outcome.what == "created" and queue.take_before_answer(self._state)
+        if eventful:
+            self._courier.wake()
+        if after_webhooks:
+            await self._courier.all_attempted(last_event)
         headers = {"Request-Id": request_id}
         if call.key is not None:
             headers["Idempotency-Key"] = call.key
@@ -129,7 +140,7 @@ class Gateway:
         values = params.parse_form(call.parameters)
         wanted = params.refund_params(values)
         if call.key is None:
-            return self._create(wanted, None, fault)
+            return self._create(wanted, Cause(request_id), fault)
         if not 1 <= len(call.key) <= 255:
             raise StripeError(400, "Idempotency keys may be at most 255 characters and not empty.")
         print_ = idempotency.fingerprint(call.method, call.path, values)
@@ -142,15 +153,15 @@ class Gateway:
         if verdict is Verdict.REPLAY and stored is not None:
             headers = {"Idempotent-Replayed": "true", "Original-Request": stored.request_id}
             return "replayed", Answer(stored.status, stored.body, headers)
-        what, answer = self._create(wanted, call.key, fault)
+        what, answer = self._create(wanted, Cause(request_id, call.key), fault)
         kept = Stored(print_, answer.status, answer.body, request_id, self._state.now_us())
         idempotency.keep(self._state, SCOPE, call.key, kept)
         return what, answer
 
-    def _create(self, wanted: params.RefundParams, key: str | None, fault: Fault | None) -> tuple[str, Answer]:
+    def _create(self, wanted: params.RefundParams, cause: Cause, fault: Fault | None) -> tuple[str, Answer]:
         """Executes. Its answer is the one that the idempotency layer keeps, a 500 included."""
         try:
-            what, answer = "created", json_answer(refunds.create(self._state, wanted, key, _twist(fault)))
+            what, answer = "created", json_answer(refunds.create(self._state, wanted, cause, _twist(fault)))
         except StripeError as error:
             what, answer = "refused", error.answer
         if fault is not None and fault.name == "commit_then_500":

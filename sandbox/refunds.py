@@ -1,4 +1,7 @@
-"""The gateway's endpoints on the state: refunds, charges and payment intents; the record of effects."""
+"""The gateway's endpoints on the state: refunds, charges and payment intents; the record of effects.
+
+Each change is one transaction with the events that tell of it.
+"""
 
 import json
 import sqlite3
@@ -9,7 +12,9 @@ from typing import Any, Literal
 from sandbox import stripe_shapes
 from sandbox.params import ListParams, RefundParams
 from sandbox.state import State, to_iso
-from sandbox.stripe_shapes import RELEASED, Payment, Shape, StripeError, missing
+from sandbox.stripe_shapes import RELEASED, Payment, Shape, StripeError, missing, new_id
+from sandbox.webhooks import events
+from sandbox.webhooks.events import Cause
 
 OPERATION_METADATA = "counterseal_operation"
 _END = (2**62, 0)
@@ -36,12 +41,13 @@ class Twist:
 ORDINARY = Twist()
 
 
-def create(state: State, params: RefundParams, key: str | None, twist: Twist = ORDINARY) -> Shape:
+def create(state: State, params: RefundParams, cause: Cause, twist: Twist = ORDINARY) -> Shape:
     """Refunds through the API and records the effect. Call in a transaction. Raises StripeError."""
     payment = _payment(state, params.payment_id, params.named, params.named)
     amount = _refundable(state, payment, params.amount)
+    before = _charge(state, payment)
     now = state.now_us()
-    refund_id = stripe_shapes.new_id("re")
+    refund_id = new_id("re")
     state.db.execute(
         "INSERT INTO refunds (refund_id, payment_id, amount, currency, status, reason, metadata, source, created_us,"
         " visible_us, fails_on_look) VALUES (?, ?, ?, ?, ?, ?, ?, 'api', ?, ?, ?)",
@@ -61,22 +67,37 @@ def create(state: State, params: RefundParams, key: str | None, twist: Twist = O
     state.db.execute(
         "INSERT INTO effects (refund_id, payment_id, amount, currency, idempotency_key, operation_id, at_us)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (refund_id, params.payment_id, amount, payment.currency, key, params.metadata.get(OPERATION_METADATA), now),
+        (
+            refund_id,
+            params.payment_id,
+            amount,
+            payment.currency,
+            cause.key,
+            params.metadata.get(OPERATION_METADATA),
+            now,
+        ),
     )
-    return _shape(_row(state, refund_id))
+    return _created(state, refund_id, payment, before, cause)
 
 
 def create_in_dashboard(state: State, payment_id: str, amount: int) -> Shape:
     """A refund that a person made at the gateway: no metadata, no effect of the API. Raises StripeError."""
     payment = _payment(state, payment_id, "charge", "payment_id")
     amount = _refundable(state, payment, amount)
-    refund_id, now = stripe_shapes.new_id("re"), state.now_us()
+    before = _charge(state, payment)
+    refund_id, now = new_id("re"), state.now_us()
     state.db.execute(
         "INSERT INTO refunds (refund_id, payment_id, amount, currency, status, metadata, source, created_us,"
         " visible_us) VALUES (?, ?, ?, ?, 'succeeded', '{}', 'dashboard', ?, ?)",
         (refund_id, payment_id, amount, payment.currency, now, now),
     )
-    return _shape(_row(state, refund_id))
+    return _created(state, refund_id, payment, before, Cause(new_id("req")))
+
+
+def _created(state: State, refund_id: str, payment: Payment, before: Shape, cause: Cause) -> Shape:
+    refund = _shape(_row(state, refund_id))
+    events.refund_created(state, refund, before, _charge(state, payment), cause)
+    return refund
 
 
 def set_status(state: State, refund_id: str, status: FinalStatus) -> Shape:
@@ -88,7 +109,18 @@ def set_status(state: State, refund_id: str, status: FinalStatus) -> Shape:
     if status not in RELEASED and row["status"] in RELEASED:
         _refundable(state, _payment(state, row["payment_id"], "charge", "charge"), row["amount"])
     state.db.execute("UPDATE refunds SET status = ?, fails_on_look = 0 WHERE refund_id = ?", (status, refund_id))
-    return _shape(_row(state, refund_id))
+    changed = _shape(_row(state, refund_id))
+    events.refund_changed(state, _shape(row), changed)
+    return changed
+
+
+def complete_pending(state: State, status: FinalStatus, payment_id: str | None) -> list[Shape]:
+    """All pending refunds (of one payment, if named) come to their end. Call in a transaction."""
+    rows = state.db.execute(
+        "SELECT refund_id FROM refunds WHERE status = 'pending' AND payment_id = coalesce(?, payment_id) ORDER BY seq",
+        (payment_id,),
+    ).fetchall()
+    return [set_status(state, row["refund_id"], status) for row in rows]
 
 
 def get_refund(state: State, refund_id: str) -> Shape:
@@ -113,7 +145,7 @@ def list_refunds(state: State, params: ListParams) -> Shape:
 
 def get_charge(state: State, payment_id: str) -> Shape:
     """Raises StripeError."""
-    return stripe_shapes.charge(_payment(state, payment_id, "charge", "id"), _refunded(state, payment_id))
+    return _charge(state, _payment(state, payment_id, "charge", "id"))
 
 
 def get_payment_intent(state: State, payment_id: str) -> Shape:
@@ -146,6 +178,10 @@ def _payment(state: State, payment_id: str, what: str, param: str) -> Payment:
         created=row["created_us"] // 1_000_000,
         disputed=bool(row["disputed"]),
     )
+
+
+def _charge(state: State, payment: Payment) -> Shape:
+    return stripe_shapes.charge(payment, _refunded(state, payment.payment_id))
 
 
 def _refunded(state: State, payment_id: str) -> int:

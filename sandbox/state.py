@@ -46,6 +46,20 @@ CREATE TABLE IF NOT EXISTS faults (
 CREATE TABLE IF NOT EXISTS idempotency (
     scope TEXT NOT NULL, key TEXT NOT NULL, fingerprint TEXT NOT NULL, status INTEGER NOT NULL, body BLOB NOT NULL,
     request_id TEXT NOT NULL, at_us INTEGER NOT NULL, PRIMARY KEY (scope, key)) STRICT;
+CREATE TABLE IF NOT EXISTS webhook_endpoints (
+    endpoint_id TEXT PRIMARY KEY, url TEXT NOT NULL, secret TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS webhook_events (
+    seq INTEGER PRIMARY KEY, event_id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, object_id TEXT,
+    body BLOB NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS webhook_deliveries (
+    seq INTEGER PRIMARY KEY, endpoint_id TEXT NOT NULL, event_id TEXT NOT NULL, forgery TEXT, after INTEGER,
+    attempts INTEGER NOT NULL DEFAULT 0, due_us INTEGER) STRICT;
+CREATE INDEX IF NOT EXISTS webhook_deliveries_due ON webhook_deliveries (due_us, seq) WHERE due_us IS NOT NULL;
+CREATE INDEX IF NOT EXISTS webhook_deliveries_of_event ON webhook_deliveries (event_id);
+CREATE TABLE IF NOT EXISTS webhook_attempts (
+    seq INTEGER PRIMARY KEY, delivery INTEGER NOT NULL, at_us INTEGER NOT NULL, status INTEGER, error TEXT) STRICT;
+CREATE INDEX IF NOT EXISTS webhook_attempts_of_delivery ON webhook_attempts (delivery);
+CREATE TABLE IF NOT EXISTS webhook_modes (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 """
 
 

@@ -15,10 +15,10 @@ import httpx
 GATEWAY_KEY, STORE_KEY = "gateway-key-for-tests", "store-key-for-tests"
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
+def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "sandbox", *arguments],
-        env={**os.environ, "SANDBOX_GATEWAY_KEY": GATEWAY_KEY, "SANDBOX_STORE_KEY": STORE_KEY},
+        env={**os.environ, "SANDBOX_GATEWAY_KEY": GATEWAY_KEY, "SANDBOX_STORE_KEY": STORE_KEY, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -28,15 +28,17 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 class World:
     """The sandbox on a data directory, with a client for each of its two apps."""
 
-    def __init__(self, data: Path, *arguments: str) -> None:
+    def __init__(self, data: Path, *arguments: str, **environment: str) -> None:
         self.data = data
         self.arguments = arguments
+        self.environment = environment
         self.start()
 
     def start(self) -> None:
         self.ready_file = self.data.with_name(f"{self.data.name}.ready.json")
         self.ready_file.unlink(missing_ok=True)
-        self.process = start("--data", str(self.data), "--ready-file", str(self.ready_file), *self.arguments)
+        paths = ("--data", str(self.data), "--ready-file", str(self.ready_file))
+        self.process = start(*paths, *self.arguments, **self.environment)
         deadline = time.monotonic() + 20
         while not self.ready_file.exists():
             assert self.process.poll() is None, self.process.communicate()
