@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
+from wcwidth import iter_graphemes
 
 from gateways.http import Answer, Answered, NotAnswered
 from gateways.protocols import SystemUnavailable
@@ -67,6 +68,23 @@ def problem_of(answer: Answer) -> str:
             return "rate_limited"
         case status:
             return f"http_{status}"
+
+
+def clipped(text: str, limit: int) -> str:
+    """The longest beginning of `text` that is whole characters and at most `limit` UTF-16 code units long.
+
+    A character is what a person takes for one (a grapheme cluster: https://unicode.org/reports/tr29/), so none loses
+    its accent or half of its surrogates. UTF-16 is the strictest of the ways in which remotes count characters. Half a
+    surrogate pair, which cannot be sent, becomes a question mark.
+    """
+    sendable = text.encode("utf-8", "replace").decode("utf-8")
+    end = units = 0
+    for character in iter_graphemes(sendable):
+        units += len(character.encode("utf-16-le")) // 2
+        if units > limit:
+            break
+        end += len(character)
+    return sendable[:end]
 
 
 def unknown(exchange: Exchange, problem: str | None = None) -> Unknown:

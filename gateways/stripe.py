@@ -4,12 +4,12 @@ Writes carry an idempotency key (https://docs.stripe.com/api/idempotent_requests
 metadata (https://docs.stripe.com/api/metadata), by which a refund whose answer was lost is found again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from gateways import stripe_wire as wire
-from gateways.border import failed, problem_of, rate_limited, read, read_or_raise, unknown, unsent_or_unknown
+from gateways.border import clipped, failed, problem_of, rate_limited, read, read_or_raise, unknown, unsent_or_unknown
 from gateways.http import Answer, Answered, NotAnswered, Remote
 from gateways.protocols import RefundRequest, SystemUnavailable
 from gateways.stripe_wire import WireCharge, WireError, WirePaymentIntent, WireRefund, WireRefundPage
@@ -19,6 +19,8 @@ from schemas.facts import Payment, Refund
 
 PAGE_SIZE = 100
 MAX_LISTED = 5_000
+# https://docs.stripe.com/api/versioning
+VERSION = {"Stripe-Version": wire.API_VERSION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class StripeGateway:
         """https://docs.stripe.com/api/charges/retrieve, for a payment intent by way of its latest charge."""
         charge_id = payment_id
         if named(payment_id) == "payment_intent":
-            answer = await self._remote.exchange("GET", "/v1/payment_intents/{id}", path={"id": payment_id})
+            answer = await self._get("/v1/payment_intents/{id}", payment_id)
             if _is_missing(answer):
                 return None
             intent = read_or_raise(WirePaymentIntent, answer, self._remote.system)
@@ -64,11 +66,11 @@ class StripeGateway:
                 return None
             self._believe(intent.id == payment_id)
             charge_id = intent.latest_charge
-        answer = await self._remote.exchange("GET", "/v1/charges/{id}", path={"id": charge_id})
+        answer = await self._get("/v1/charges/{id}", charge_id)
         if _is_missing(answer):
             return None
         charge = read_or_raise(WireCharge, answer, self._remote.system)
-        self._believe(charge.id == charge_id)
+        self._believe(charge.id == charge_id and (charge_id == payment_id or charge.payment_intent == payment_id))
         return wire.payment(charge, payment_id)
 
     async def refunds(self, payment_id: str) -> Sequence[Refund]:
@@ -89,22 +91,18 @@ class StripeGateway:
         answer = await self._remote.exchange(
             "POST",
             "/v1/refunds",
-            form={
-                named(request.payment_id): request.payment_id,
-                "amount": str(amount),
-                # Stripe's other two reasons are claims about the payment itself, which ours are not.
-                "reason": "requested_by_customer",
-                f"metadata[{wire.OPERATION}]": request.operation_id,
-                f"metadata[{wire.REASON}]": request.reason,
-            },
+            form=_form(request, amount),
             idempotency_key=request.idempotency_key,
+            headers=VERSION,
         )
         if isinstance(answer, NotAnswered):
             return unsent_or_unknown(answer)
         if answer.status != 200:
             return self._refused(answer)
         found = read(WireRefund, answer.json)
-        return unknown(answer.exchange, "unreadable") if found is None else judge(found, request, answer.exchange)
+        if found is None:
+            return unknown(answer.exchange, answer.exchange.problem or "unreadable")
+        return judge(found, request, answer.exchange)
 
     async def find_refund(self, request: RefundRequest) -> Inspection:
         """Reads the payment's whole list. A list that cannot be read, or that has it twice, leaves it unknown."""
@@ -122,16 +120,19 @@ class StripeGateway:
                 return unknown(exchange, "found_twice")
 
     def _refused(self, answer: Answered) -> Failed | Unknown:
-        code = wire.outcome(answer.status, read(WireError, answer.json))
+        code = wire.outcome(answer.status, read(WireError, answer.json), answer.headers)
         if code is None:
             return unknown(answer.exchange, f"http_{answer.status}")
         return rate_limited(answer, "payment") if code is Code.RATE_LIMITED else failed(code, answer.exchange)
+
+    async def _get(self, template: str, id_: str) -> Answer:
+        return await self._remote.exchange("GET", template, path={"id": id_}, headers=VERSION)
 
     async def _list(self, payment_id: str) -> _Listed | _Unlisted:
         refunds: list[WireRefund] = []
         query = {named(payment_id): payment_id, "limit": str(PAGE_SIZE)}
         while True:
-            answer = await self._remote.exchange("GET", "/v1/refunds", query=query)
+            answer = await self._remote.exchange("GET", "/v1/refunds", query=query, headers=VERSION)
             if _is_missing(answer):
                 return _Unlisted(answer.exchange, "resource_missing")
             if isinstance(answer, NotAnswered) or answer.status != 200:
@@ -150,6 +151,19 @@ class StripeGateway:
         """Raises SystemUnavailable when an answer is not about what was asked for."""
         if not is_ours:
             raise SystemUnavailable(self._remote.system, "mismatched")
+
+
+def _form(request: RefundRequest, amount: int) -> Mapping[str, str]:
+    """The parameters of a refund; `amount` as Stripe has it. An empty note would unset one, so none is sent."""
+    form = {
+        named(request.payment_id): request.payment_id,
+        "amount": str(amount),
+        "reason": wire.reason(request.reason),
+        f"metadata[{wire.OPERATION}]": request.operation_id,
+        f"metadata[{wire.REASON}]": request.reason,
+    }
+    note = clipped(request.note or "", wire.LONGEST_VALUE)
+    return form | {f"metadata[{wire.NOTE}]": note} if note else form
 
 
 def judge(found: WireRefund, request: RefundRequest, exchange: Exchange) -> Confirmed | Failed | Unknown:

@@ -31,7 +31,7 @@ REFUND_FAULTS: FaultTable = {
     "redirect_self": ("unknown http_307", 0, "absent"),
     "redirect_other": ("unknown http_307", 0, "absent"),
     "429:7": ("failed RATE_LIMITED", 0, "absent"),
-    "429:7:lock_timeout": ("failed RATE_LIMITED", 0, "absent"),
+    "429:7:lock_timeout": ("unknown http_429", 0, "absent"),
     "503": ("unknown http_503", 0, "absent"),
     "503_forever": ("unknown http_503", 0, "absent"),
     "in_use": ("unknown http_409", 0, "absent"),
