@@ -1,5 +1,6 @@
 """When to look again, when to send again under the same key, and when to ask a person. Pure."""
 
+import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -50,7 +51,7 @@ def next_look(effect: Effect, patience: Patience, now: datetime) -> int:
     wait = min(max(age, _SHORTEST), _LONGEST)
     if age < patience.absence:
         wait = min(wait, patience.absence - age)
-    return max(1, round(wait.total_seconds() + 0.5))
+    return max(1, math.ceil(wait.total_seconds()))
 
 
 def next_recheck(effect: Effect, found: Inspection, now: datetime) -> datetime | Literal["never"]:

@@ -318,7 +318,9 @@ def address_of(temporal: str) -> Generator[None]:
 
 
 @asynccontextmanager
-async def service(database: str, temporal: str, urls: SandboxUrls, folder: Path) -> AsyncGenerator[Service]:
+async def service(
+    database: str, temporal: str, urls: SandboxUrls, folder: Path, **settings_: Any
+) -> AsyncGenerator[Service]:
     """The service wired over these servers, without any worker."""
     key_file = folder / "master.key"
     key_file.write_text(base64.b64encode(TEST_KEY).decode())
@@ -331,6 +333,7 @@ async def service(database: str, temporal: str, urls: SandboxUrls, folder: Path)
         store_url=urls.store,
         store_key=SecretStr(SANDBOX_KEY),
         exchange_seconds=5,
+        **settings_,
     )
     if not isinstance(trace.get_tracer_provider(), ReplaySafeTracerProvider):
         trace.set_tracer_provider(create_tracer_provider())

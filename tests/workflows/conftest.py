@@ -23,11 +23,11 @@ async def wired(
     sandbox_urls: SandboxUrls,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Service]:
-    """The service without workers."""
+    """The service without workers; what is not listed two seconds after it was sent is absent."""
     folder = tmp_path_factory.mktemp("service")
     async with (
         fresh_database(postgres_server, migrated_template) as database,
-        service(database, temporal_server, sandbox_urls, folder) as built,
+        service(database, temporal_server, sandbox_urls, folder, absence_seconds=2) as built,
     ):
         yield built
 

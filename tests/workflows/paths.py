@@ -81,6 +81,12 @@ async def lost_answer(service: Service) -> Started:
     return await service.refund(order, 4_999)
 
 
+async def resent(service: Service) -> Started:
+    order = await service.outside.order()
+    await service.outside.fault("503", order)
+    return await service.refund(order, 4_999)
+
+
 async def approved_lost_answer(service: Service) -> Started:
     order = await service.outside.order(50_000)
     await service.outside.fault("commit_then_drop", order)
@@ -99,6 +105,8 @@ class Path:
     ledger: str
     history: int
     effects: int = 0
+    sends: int | None = None
+    """How often it was sent, where that is not once an effect."""
 
 
 _PROPOSED = "call.proposed call.decided"
@@ -131,6 +139,17 @@ PATHS: dict[str, Path] = {
         f"{_PROPOSED} effect.intended effect.unknown effect.inspected effect.confirmed call.settled",
         history=14,
         effects=1,
+    ),
+    # Looked at when it is 0, 1 and 2 seconds old, and then absent.
+    "resent": Path(
+        resent,
+        "executed",
+        Code.OK,
+        f"{_PROPOSED} effect.intended effect.unknown effect.inspected effect.inspected effect.inspected"
+        " effect.intended effect.confirmed call.settled",
+        history=42,
+        effects=1,
+        sends=2,
     ),
     "approved_lost_answer": Path(
         approved_lost_answer,
