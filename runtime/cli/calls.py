@@ -11,6 +11,7 @@ from ledger.ledger import Ledger
 from ledger.records import CallRecord
 from runtime.cli.chains import break_in, event_rows
 from runtime.cli.connecting import DataOption, JsonOption, with_ledger
+from runtime.cli.exporting import event_json, export
 from runtime.cli.output import console, exact, instant, print_json, table
 from schemas.codes import Status
 from schemas.events import CallDecided, Event
@@ -61,12 +62,16 @@ def events(request_id: RequestId, data: DataOption = None, as_json: JsonOption =
     """List a call's events; with --json, their decrypted bodies too."""
     found = with_ledger(data, lambda ledger: ledger.calls.events(request_id))
     if as_json:
-        print_json({"request_id": request_id, "events": [_event_json(row, event) for row, event in found]})
+        opened = [event_json(row, event.model_dump(mode="json")) for row, event in found]
+        print_json({"request_id": request_id, "events": opened})
         return
     shown = table("n", "Time", "Type", "Hash")
     for row, _ in found:
         shown.add_row(str(row.n), exact(row.at), row.type, row.hash.hex()[:_HASH_SHOWN])
     console().print(shown)
+
+
+app.command(epilog="Example: counterseal calls export --out calls.jsonl")(export)
 
 
 async def _read(ledger: Ledger, request_id: str) -> tuple[CallRecord, list[tuple[EventRow, Event]], str | None]:
@@ -130,16 +135,4 @@ def _as_json(record: CallRecord, events: list[tuple[EventRow, Event]], broken: s
             for each, (row, event) in zip(told, events, strict=True)
         ],
         "chain": {"holds": broken is None, "problem": broken},
-    }
-
-
-def _event_json(row: EventRow, event: Event) -> dict[str, object]:
-    return {
-        "n": row.n,
-        "at": row.at,
-        "type": row.type,
-        "version": row.version,
-        "previous": row.previous.hex(),
-        "hash": row.hash.hex(),
-        "body": event.model_dump(mode="json"),
     }
