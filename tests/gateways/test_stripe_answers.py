@@ -44,7 +44,8 @@ class Stripe:
 
     def form(self) -> dict[str, str]:
         (request,) = self.requests
-        return {name: value for name, [value] in parse_qs(request.content.decode(), strict_parsing=True).items()}
+        fields = parse_qs(request.content.decode(), keep_blank_values=True, strict_parsing=True)
+        return {name: value for name, [value] in fields.items()}
 
 
 def response(status: int, content: Any, headers: dict[str, str] | None = None) -> httpx.Response:
