@@ -126,9 +126,9 @@ async def test_a_refusal_is_a_problem_that_says_what_to_do(api: Api, tenant: Ten
 async def test_a_limit_answers_429(api: Api, tenant: Tenant) -> None:
     order = await api.service.outside.order()
     token = await tenant.run(order["customer_id"])
-    for _ in range(5):
-        assert (await api.call(token, refund_arguments(order, 100))).status_code == 200
-    answer = await api.call(token, refund_arguments(order, 100))
+    for n in range(5):
+        assert (await api.call(token, refund_arguments(order, 100 + n))).status_code == 200
+    answer = await api.call(token, refund_arguments(order, 105))
     assert (answer.status_code, answer.json()["code"]) == (429, "RATE_LIMITED")
     assert answer.json()["action"] == "stop_and_report"
 
@@ -136,8 +136,8 @@ async def test_a_limit_answers_429(api: Api, tenant: Tenant) -> None:
 async def test_progress_is_there_as_soon_as_it_was_promised(api: Api, tenant: Tenant) -> None:
     order = await api.service.outside.order()
     token = await tenant.run(order["customer_id"])
-    for _ in range(5):
-        answer = await api.call(token, refund_arguments(order, 100), wait=0)
+    for n in range(5):
+        answer = await api.call(token, refund_arguments(order, 100 + n), wait=0)
         assert answer.status_code in (200, 202)
         request_id = answer.json()["request_id"]
         progress = await api.get(f"/v1/tool-calls/{request_id}", token)

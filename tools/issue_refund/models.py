@@ -21,6 +21,10 @@ class IssueRefundArguments(WriteArguments):
     amount_cents: Annotated[int, Field(ge=SMALLEST_REFUND, le=LARGEST_REFUND, description="Minor units: 4999 is 49.99")]
     currency: Annotated[Literal["USD", "CAD", "EUR", "GBP"], Field(description="The currency the order was paid in")]
     reason_code: Annotated[ReasonCode, Field(description="Why the customer gets money back")]
+    payment_id: Annotated[
+        Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_-]{1,255}$")] | None,
+        Field(description="Only for an order paid with several payments: the one to refund, as lookup_orders names it"),
+    ] = None
     note: Annotated[
         Annotated[str, StringConstraints(max_length=280)] | None,
         Field(description="What an approver should know. Shown as your words, never used to decide"),
@@ -28,7 +32,8 @@ class IssueRefundArguments(WriteArguments):
 
 
 class IssueRefundFacts(Model):
-    """`payment` is the one of the order's that has most left to refund, which is `refundable_cents`.
+    """`payment` is the one that was named, or else the one of the order's that has most left to refund; that is
+    `refundable_cents`.
 
     `paid_cents` is the sum over all of the order's payments.
     """

@@ -48,12 +48,11 @@ class IssueRefund(WriteTool[IssueRefundArguments, IssueRefundFacts, IssueRefundR
             return order
         payments = await _payments(systems.payments, order)
         if not payments:
-            because = "the payment system knows no payment of it"
-            return Refusal(
-                code=Code.NOT_REFUNDABLE,
-                explanation=Explanation(values={"order_id": order.order_id, "because": because}),
-            )
-        return build_facts(order, payments, datetime.now(UTC))
+            return _not_refundable(order, "the payment system knows no payment of it")
+        named = arguments.payment_id
+        if named is not None and named not in {payment.payment_id for payment in payments}:
+            return _not_refundable(order, "it was not paid with the payment that was named")
+        return build_facts(order, payments, datetime.now(UTC), named)
 
     def check(self, arguments: IssueRefundArguments, facts: IssueRefundFacts) -> Refusal | None:
         paid_in = facts.order.currency
@@ -160,12 +159,18 @@ def _left(payment: Payment) -> int:
     return max(payment.captured_cents - payment.refunded_cents, 0)
 
 
-def build_facts(order: Order, payments: Sequence[Payment], at: datetime) -> IssueRefundFacts:
-    """Pure. Of a split tender the payment with most left is chosen: if any can take the whole amount, it can.
+def _not_refundable(order: Order, because: str) -> Refusal:
+    values: dict[str, str | int] = {"order_id": order.order_id, "because": because}
+    return Refusal(code=Code.NOT_REFUNDABLE, explanation=Explanation(values=values))
+
+
+def build_facts(order: Order, payments: Sequence[Payment], at: datetime, named: str | None = None) -> IssueRefundFacts:
+    """Pure. Of a split tender the `named` payment is taken, which is one of them; without a name the one with most left
+    is: if any can take the whole amount, it can.
 
     A dispute on any of the order's payments counts as one on the order: its money may be on its way back already.
     """
-    chosen = max(payments, key=_left)
+    chosen = max((each for each in payments if named in (None, each.payment_id)), key=_left)
     disputed = order.disputed or any(payment.disputed for payment in payments)
     return IssueRefundFacts(
         order=order_facts(order, at).model_copy(update={"disputed": disputed}),

@@ -36,6 +36,8 @@ class OrderLine(Model):
     items: tuple[OrderItemLine, ...]
     tracking_ids: tuple[str, ...]
     disputed: bool
+    payment_ids: tuple[str, ...] | None = None
+    """Only of an order that was paid with several, where a refund may have to name one."""
 
 
 class LookupOrdersResult(Model):
@@ -76,7 +78,7 @@ class LookupOrders(ReadTool[LookupOrdersArguments, LookupOrdersResult]):
 
 
 def order_line(order: Order) -> OrderLine:
-    """Pure. Nothing of a payment but the sum of what was captured."""
+    """Pure. Of payments the sum of what was captured, and which there are when there are several."""
     return OrderLine(
         order_id=order.order_id,
         status=order.status,
@@ -88,6 +90,7 @@ def order_line(order: Order) -> OrderLine:
         ),
         tracking_ids=order.tracking_ids,
         disputed=order.disputed,
+        payment_ids=tuple(each.payment_id for each in order.payments) if len(order.payments) > 1 else None,
     )
 
 
