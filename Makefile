@@ -13,7 +13,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_HTTP_TIMEOUT ?= 180
 
-.PHONY: help env browser peers demo up test lint types imports check format docs clean
+.PHONY: help env browser peers demo up test chaos lint types imports check format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ up: env ## start the embedded stack: Postgres, Temporal with its UI, API, worker
 
 test: env browser peers check ## lint, types, imports, then the whole test suite (ARGS="-k name" for a part of it)
 	@CHROMIUM="$$($(find_chromium))" $(BIN)/pytest $(ARGS)
+
+chaos: env ## load the stack and break it, then judge what it did (CALLS=300 MINUTES=10 SEED=…)
+	@$(BIN)/python -m tests.chaos $(if $(CALLS),--calls $(CALLS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 check: lint types imports ## the quick checks: lint, types, import directions
 
