@@ -106,7 +106,9 @@ class PayPalGateway:
         if answer.status not in (200, 201):
             return self._refused(answer)
         found = read(WireRefund, answer.json)
-        return unknown(answer.exchange, "unreadable") if found is None else judge(found, request, answer.exchange)
+        if found is None:
+            return unknown(answer.exchange, answer.exchange.problem or "unreadable")
+        return judge(found, request, answer.exchange)
 
     async def find_refund(self, request: RefundRequest) -> Inspection:
         """Looks through the capture's order, and reads what it finds itself, for its latest status."""

@@ -1,5 +1,6 @@
 """The gateways there are, by the name that settings use. A new one is a module and one line here."""
 
+import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -9,11 +10,13 @@ from pydantic import SecretStr
 
 from gateways.egress import Egress
 from gateways.http import Remote
+from gateways.paypal import PayPalGateway
 from gateways.protocols import OrderSystem, PaymentGateway
 from gateways.store import StoreOrderSystem
 from gateways.stripe import StripeGateway
 
 PAYMENT_GATEWAYS: Mapping[str, Callable[[Remote], PaymentGateway]] = {
+    "paypal": PayPalGateway,
     "sandbox": StripeGateway,
     "stripe": StripeGateway,
 }
@@ -28,7 +31,8 @@ T = TypeVar("T")
 class Endpoint:
     """Where a remote system is and how to speak to it. `propagate_trace`: only for systems of our own.
 
-    `credential_id` names the record that `api_key` comes from; accounts of exchanges hold it in the key's place.
+    `credential_id` names the record that `api_key` comes from; accounts of exchanges hold it in the key's place. With a
+    `client_id` the key is that client's secret, and the two go as HTTP Basic (RFC 7617).
     """
 
     base_url: str
@@ -36,6 +40,7 @@ class Endpoint:
     deadline_seconds: float = 10.0
     propagate_trace: bool = False
     credential_id: str = ""
+    client_id: str = ""
 
 
 def payment_gateway(name: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> PaymentGateway:
@@ -54,13 +59,20 @@ def _pick(registry: Mapping[str, T], name: str) -> T:
     return registry[name]
 
 
+def _authorization(endpoint: Endpoint) -> str:
+    key = endpoint.api_key.get_secret_value()
+    if not endpoint.client_id:
+        return f"Bearer {key}"
+    return f"Basic {base64.b64encode(f'{endpoint.client_id}:{key}'.encode()).decode()}"
+
+
 def _remote(system: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> Remote:
     return Remote(
         client,
         egress,
         system=system,
         base=endpoint.base_url,
-        authorization=f"Bearer {endpoint.api_key.get_secret_value()}",
+        authorization=_authorization(endpoint),
         credential_id=endpoint.credential_id,
         deadline_seconds=endpoint.deadline_seconds,
         propagate_trace=endpoint.propagate_trace,

@@ -202,7 +202,7 @@ class Api:
             case "html":
                 return hostile.Plain(Answer(200, hostile.LOGIN_PAGE), headers, "text/html")
             case "duplicate_keys":
-                return hostile.Plain(replace(answer, body=hostile.with_duplicate_keys(answer.body)), headers)
+                return hostile.Plain(replace(answer, body=damage.with_duplicate_keys(answer.body)), headers)
             case "wrong_amount":
                 return hostile.Plain(replace(answer, body=damage.with_wrong_amount(answer.body)), headers)
             case "wrong_id":

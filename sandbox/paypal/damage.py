@@ -8,6 +8,13 @@ from sandbox.paypal import shapes
 from sandbox.paypal.shapes import Shape
 
 
+def with_duplicate_keys(body: bytes) -> bytes:
+    """The JSON object with each of its keys a second time, all empty."""
+    shape: Shape = json.loads(body)
+    again: Shape = {key: "" if isinstance(value, str) else [] for key, value in shape.items()}
+    return body[:-1] + b"," + json.dumps(again)[1:].encode()
+
+
 def with_wrong_amount(body: bytes) -> bytes:
     """The same answer with every refund's (or the capture's own) amount one smallest unit higher."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.gateways.peers.localstripe import LocalStripe
+from tests.gateways.peers.paypal import PayPalPeer
 from tests.gateways.peers.peer import Ability, Peer
 from tests.gateways.peers.sandbox import SandboxPeer
 from tests.gateways.peers.stateful_mock import StatefulMock
@@ -26,6 +27,7 @@ PAIRS = (
     Pair("stripe", SandboxPeer),
     Pair("stripe", StatefulMock),
     Pair("stripe", LocalStripe),
+    Pair("paypal", PayPalPeer),
 )
 
 

@@ -26,7 +26,7 @@ Start = Callable[[Path], AbstractContextManager[Urls]]
 Ability = Literal[
     "bounds",  # refuses what is more than was paid, and an amount of nothing
     "disputes",  # `disputed_payment`
-    "keys",  # gives a key's first answer again, and refuses the key for anything else
+    "keys",  # makes nothing more with a key that was there before, and never what the key is not for
     "late_status",  # `set_status`
     "newest_first",  # lists in the order that its documentation promises
     "payment_intents",  # `intent`
@@ -57,6 +57,10 @@ class Peer(ABC):
     key: ClassVar[str]
     """The credential it takes; every other is refused."""
     unknown_payment: ClassVar[str]
+    key_taken: ClassVar[str] = "unknown http_400"
+    """What an attempt says that comes with the key of another refund."""
+    other_currency: ClassVar[str] = "unknown mismatched_currency"
+    """What an attempt says in another currency than was paid."""
     refund_faults: ClassVar[FaultTable] = {}
     """A fault of a refund -> what the attempt says, refunds really made, what an inspection afterwards says."""
     list_faults: ClassVar[ReadFaultTable] = {}
