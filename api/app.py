@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from api import agent, approvals, codes, health, pages
+from api import agent, approvals, codes, health, pages, webhooks
 from api.envelope import Envelope
 from api.failures import Failures
 from api.handlers import on_http_exception, on_invalid_request
@@ -39,7 +39,7 @@ def create_app(lifespan: Lifespan) -> FastAPI:
         # Its own spans and logs hold URL queries and exception texts; ours (`RequestSpans`) do not.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
-    for module in (agent, approvals, codes, health, pages):
+    for module in (agent, approvals, codes, health, pages, webhooks):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_exception_handler(Refused, on_refused)

@@ -1,5 +1,6 @@
 """What the routes work with; made by the composition root, found on the application's state."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
@@ -10,6 +11,7 @@ from api.attempts import SignInAttempts
 from api.diagnosing import EdgeDiagnostics
 from api.limits import Limits
 from api.waiting import Waiters
+from gateways.webhooks import WebhookReader
 from ledger.ledger import Ledger
 from ledger.signing import DecisionSigner
 from tools.catalog import Catalog
@@ -32,6 +34,8 @@ class Context:
     namespace: str = "default"
     limits: Limits = field(default_factory=Limits)
     sign_in_attempts: SignInAttempts = field(default_factory=SignInAttempts)
+    webhooks: Mapping[str, WebhookReader] = field(default_factory=dict[str, WebhookReader])
+    """By the name of the gateway that sends them."""
 
 
 def _context(request: Request) -> Context:

@@ -18,12 +18,17 @@ _CONTENT_TYPE = re.compile(r"application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*"
 
 async def json_object(request: Request) -> dict[str, JsonValue]:
     """The request's body. Raises Refused: 413 too large, 415 not JSON, 400 malformed, 422 not an object."""
+    only_json(request)
+    return parse_body(await read_body(request, MAX_BYTES))
+
+
+def only_json(request: Request) -> None:
+    """Raises Refused (415) where the body says that it is anything but plain JSON."""
     types = request.headers.getlist("content-type")
     if len(types) != 1 or not _CONTENT_TYPE.fullmatch(types[0]):
         raise _invalid(415, "the content type must be application/json, in UTF-8")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise _invalid(415, "the body must not be compressed")
-    return parse_body(await _body(request))
 
 
 def parse_body(body: bytes) -> dict[str, JsonValue]:
@@ -40,17 +45,17 @@ def parse_body(body: bytes) -> dict[str, JsonValue]:
     return value
 
 
-async def _body(request: Request) -> bytes:
-    """Read at most MAX_BYTES, whatever Content-Length says."""
+async def read_body(request: Request, most: int) -> bytes:
+    """The body; of more than `most` bytes no more is read, whatever Content-Length says. Raises Refused (413)."""
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:20]) > MAX_BYTES:
-        raise _too_large()
+    if declared.isdecimal() and int(declared[:20]) > most:
+        raise _too_large(most)
     # What was read of it, for the diagnostic of a refusal.
     body = request.state.body_read = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_BYTES:
-            raise _too_large()
+        if len(body) > most:
+            raise _too_large(most)
     return bytes(body)
 
 
@@ -80,8 +85,8 @@ def _text_problem(text: str) -> str | None:
     return None
 
 
-def _too_large() -> Refused:
-    return _invalid(413, f"the body is larger than {MAX_BYTES} bytes, the most allowed")
+def _too_large(most: int) -> Refused:
+    return _invalid(413, f"the body is larger than {most} bytes, the most allowed")
 
 
 def _invalid(status: int, problem: str) -> Refused:

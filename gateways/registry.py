@@ -14,11 +14,17 @@ from gateways.paypal import PayPalGateway
 from gateways.protocols import OrderSystem, PaymentGateway
 from gateways.store import StoreOrderSystem
 from gateways.stripe import StripeGateway
+from gateways.stripe_webhooks import StripeWebhooks
+from gateways.webhooks import WebhookReader
 
 PAYMENT_GATEWAYS: Mapping[str, Callable[[Remote], PaymentGateway]] = {
     "paypal": PayPalGateway,
     "sandbox": StripeGateway,
     "stripe": StripeGateway,
+}
+WEBHOOK_READERS: Mapping[str, Callable[[tuple[SecretStr, ...]], WebhookReader]] = {
+    "sandbox": StripeWebhooks,
+    "stripe": StripeWebhooks,
 }
 ORDER_SYSTEMS: Mapping[str, Callable[[Remote], OrderSystem]] = {
     "store": StoreOrderSystem,
@@ -51,6 +57,11 @@ def payment_gateway(name: str, endpoint: Endpoint, client: httpx.AsyncClient, eg
 def order_system(name: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> OrderSystem:
     """The order system of that name. Raises ValueError for an unknown name or an unusable base URL."""
     return _pick(ORDER_SYSTEMS, name)(_remote("orders", endpoint, client, egress))
+
+
+def webhook_reader(name: str, secrets: tuple[SecretStr, ...]) -> WebhookReader:
+    """Reads the webhooks of that gateway. Raises ValueError for an unknown name or a secret that is none."""
+    return _pick(WEBHOOK_READERS, name)(secrets)
 
 
 def _pick(registry: Mapping[str, T], name: str) -> T:

@@ -17,6 +17,7 @@ from runtime.assembly import activity_services, core
 from runtime.logs import start_logging
 from runtime.settings import Settings
 from runtime.telemetry import start_tracing
+from runtime.webhooks import webhook_readers
 from runtime.workers import workflow_worker
 
 _CONNECTIONS = 20
@@ -81,6 +82,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 temporal_ui_url=settings.temporal_ui_url,
                 namespace=built.temporal.namespace,
                 limits=limits_of(settings),
+                webhooks=webhook_readers(settings),
             )
             if settings.eager_start:
                 services = await stack.enter_async_context(

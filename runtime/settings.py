@@ -67,10 +67,15 @@ class Settings(BaseSettings):
     """Base URL of the sandbox's gateway; needed where the gateway is `sandbox`."""
     sandbox_gateway_key: SecretStr | None = None
     """The key that the sandbox's gateway expects."""
+    sandbox_webhook_secret: SecretStr | None = None
+    """The secret that the sandbox's gateway signs its webhooks with; without one they are not taken."""
     stripe_api_base: str = "https://api.stripe.com"
     """Base URL of the Stripe API."""
     stripe_api_key: SecretStr | None = None
     """A Stripe key that may read payments and create refunds; needed where the gateway is `stripe`."""
+    stripe_webhook_secret: SecretStr | None = None
+    """The secret (`whsec_…`) of the endpoint `{public_url}/v1/webhooks/stripe` at Stripe; several, separated by
+    commas, while one replaces another. Without one no webhooks are taken."""
     store_url: str | None = None
     """Base URL of the order system."""
     store_key: SecretStr | None = None

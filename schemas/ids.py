@@ -8,7 +8,9 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 _RECHECK = "recheck/"
-_REQUEST_ID, _RUN_ID, _APPROVAL_ID = (rf"^{prefix}_[0-9a-f]{{32}}$" for prefix in ("act", "run", "apr"))
+_REQUEST_ID, _RUN_ID, _APPROVAL_ID, _OPERATION_ID = (
+    rf"^{prefix}_[0-9a-f]{{32}}$" for prefix in ("act", "run", "apr", "op")
+)
 RequestId = Annotated[str, StringConstraints(pattern=_REQUEST_ID)]
 RunId = Annotated[str, StringConstraints(pattern=_RUN_ID)]
 ApprovalId = Annotated[str, StringConstraints(pattern=_APPROVAL_ID)]
@@ -25,6 +27,10 @@ def is_run_id(text: str) -> bool:
 
 def is_approval_id(text: str) -> bool:
     return re.fullmatch(_APPROVAL_ID, text) is not None
+
+
+def is_operation_id(text: str) -> bool:
+    return re.fullmatch(_OPERATION_ID, text) is not None
 
 
 def _opaque(prefix: str) -> str:

@@ -22,6 +22,7 @@ from runtime.stack.postgres import Postgres
 from tests.service import PATIENCE, SANDBOX_KEY, SandboxUrls, fresh_database
 
 ROOT = Path(__file__).parents[2]
+WEBHOOK_SECRET = "whsec_of_the_process"
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def api_process(
             "COUNTERSEAL_TASK_QUEUE": f"tests-{secrets.token_hex(4)}",
             "COUNTERSEAL_SANDBOX_GATEWAY_URL": sandbox.gateway,
             "COUNTERSEAL_SANDBOX_GATEWAY_KEY": SANDBOX_KEY,
+            "COUNTERSEAL_SANDBOX_WEBHOOK_SECRET": f"{WEBHOOK_SECRET},{secrets.token_hex(8)}",
             "COUNTERSEAL_STORE_URL": sandbox.store,
             "COUNTERSEAL_STORE_KEY": SANDBOX_KEY,
             "COUNTERSEAL_LOG_LEVEL": "DEBUG",

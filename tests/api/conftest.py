@@ -10,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
-from pydantic import JsonValue
+from pydantic import JsonValue, SecretStr
 
 from api.app import create_app
 from runtime.api_process import lifespan_of
@@ -37,6 +37,9 @@ UNBOUNDED = dict.fromkeys(
     ],
     1_000_000,
 )
+
+
+WEBHOOK_SECRET = "whsec_of_the_tests"
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,8 @@ async def api(
         fresh_database(postgres_server, migrated_template) as database,
         service(database, temporal_server, sandbox_urls, folder) as built,
     ):
-        settings = built.core.settings.model_copy(update={"eager_start": True, **UNBOUNDED})
+        changes = {"eager_start": True, "sandbox_webhook_secret": SecretStr(WEBHOOK_SECRET), **UNBOUNDED}
+        settings = built.core.settings.model_copy(update=changes)
         app = create_app(lifespan_of(settings))
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         with address_of(temporal_server):

@@ -17,6 +17,7 @@ from tests.api.api_process import ApiProcess
 
 PUBLIC = "http://127.0.0.1:8080"
 PROBLEM = "application/problem+json"
+WEBHOOKS = "POST /v1/webhooks/{gateway}"
 QUICK = settings(
     max_examples=10,
     deadline=None,
@@ -118,13 +119,21 @@ def test_every_refusal_of_every_route_is_described_by_its_code(document: dict[st
 
 def test_every_agent_route_takes_a_token_and_says_what_bad_ones_get(document: dict[str, Any]) -> None:
     for name, operation in _operations(document).items():
-        if " /v1/" not in name:
+        if " /v1/" not in name or name == WEBHOOKS:
             continue
         assert len(operation["security"]) == 1
         assert {"401", "403", "429", "500", "503"} <= operation["responses"].keys()
         if "requestBody" in operation:
             assert {"400", "413", "415", "422"} <= operation["responses"].keys()
             assert list(operation["requestBody"]["content"]) == ["application/json"]
+
+
+def test_webhooks_are_described_as_what_they_are(document: dict[str, Any]) -> None:
+    operation = _operations(document)[WEBHOOKS]
+    assert "security" not in operation
+    assert "signature" in operation["description"]
+    assert operation["responses"].keys() == {"200", "400", "404", "413", "415", "500", "503"}
+    assert "content" not in operation["responses"]["200"]
 
 
 def test_the_answer_to_a_call_can_have_every_code_that_there_is(document: dict[str, Any]) -> None:

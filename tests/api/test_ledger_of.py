@@ -12,6 +12,8 @@ def test_whoever_acts_for_a_tenant_uses_its_ledger() -> None:
         # Whose run it is says the tenant.
         ("activities/admitting.py", "admissions"),
         ("activities/previewing.py", "admissions"),
+        # Whose effect it is says the tenant.
+        ("api/webhooks.py", "calls"),
         # It must see that the id is one of another tenant's calls.
         ("activities/diagnosing.py", "diagnostics"),
     }

@@ -1,0 +1,94 @@
+"""Webhooks of the payment gateway. Whatever one says, all that it does is to have something looked at again: they come
+in any order, several times, early and late."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Literal
+
+import structlog
+from fastapi import APIRouter, Request, Response
+from opentelemetry import metrics
+from temporalio.service import RPCError
+
+from api.context import Context, Services
+from api.edge import only_json, read_body
+from api.looking import look_again
+from api.openapi import JSON, problem
+from api.problems import Refused, refuse
+from gateways.webhooks import NotGenuineError, Notice
+from schemas.codes import Code
+from schemas.ids import is_operation_id
+from schemas.replies import Explanation
+
+MAX_BYTES = 1024 * 1024
+_TEMPORAL_SECONDS = 5.0
+_RETRY_SECONDS = 2
+
+_log = structlog.get_logger()
+_RECEIVED = metrics.get_meter("counterseal.api").create_counter(
+    "counterseal.webhooks", description="Webhooks received, by gateway and by what came of them"
+)
+
+router = APIRouter(prefix="/v1/webhooks")
+
+
+@router.post(
+    "/{gateway}",
+    response_class=Response,
+    responses={
+        200: {"description": "Taken: what it is about will be looked at again, or is nothing of this service's"},
+        **{status: problem(Code.INVALID_INPUT) for status in (400, 404, 413, 415)},
+        500: problem(Code.INTERNAL_FAILURE),
+        503: problem(Code.TEMPORARY_FAILURE),
+    },
+    openapi_extra={
+        "requestBody": {
+            "description": "An event of the gateway's own form, signed in a header of the gateway's own form",
+            "required": True,
+            "content": {JSON: {"schema": {"type": "object"}}},
+        }
+    },
+)
+async def take_webhook(gateway: str, request: Request, services: Services) -> Response:
+    """For the payment gateway alone: says that something changed there. Takes no token, but the gateway's signature;
+    what is not taken with 200 is to be sent again."""
+    reader = services.webhooks.get(gateway)
+    if reader is None:
+        raise _invalid(404, "there is no such gateway")
+    only_json(request)
+    body = await read_body(request, MAX_BYTES)
+    try:
+        notice = await reader.read(dict(request.headers), body, datetime.now(UTC))
+    except NotGenuineError as problem:
+        _received(gateway, "not_genuine")
+        _log.warning("webhook_not_genuine", gateway=gateway, because=str(problem))
+        raise _invalid(400, "this is no webhook that the gateway signed just now") from None
+    _received(gateway, "unrelated" if notice is None else await _pass_on(services, notice))
+    return Response()
+
+
+async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "unknown"]:
+    """Has the call that the notice is about looked at again; returns once that is durable.
+
+    Raises Refused (TEMPORARY_FAILURE) when Temporal is away, and what the database raises when that is.
+    """
+    # The metadata of a refund that somebody made by hand can hold any text at all.
+    ours = notice.operation_id is not None and is_operation_id(notice.operation_id)
+    call = await services.ledger.calls.by_effect(notice.operation_id if ours else None, notice.refund_id)
+    if call is None:
+        return "unknown"
+    try:
+        async with asyncio.timeout(_TEMPORAL_SECONDS):
+            await look_again(services.temporal, services.catalog, services.task_queue, call)
+    except (RPCError, TimeoutError) as problem:
+        _log.warning("webhook_not_passed_on", error_type=type(problem).__name__)
+        raise refuse(Code.TEMPORARY_FAILURE, Explanation(retry_after_seconds=_RETRY_SECONDS)) from None
+    return "passed_on"
+
+
+def _received(gateway: str, outcome: str) -> None:
+    _RECEIVED.add(1, {"gateway": gateway, "outcome": outcome})
+
+
+def _invalid(status: int, said: str) -> Refused:
+    return refuse(Code.INVALID_INPUT, Explanation(values={"problem": said}), status=status)
