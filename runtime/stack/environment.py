@@ -37,6 +37,7 @@ def process_environment(
         "COUNTERSEAL_TEMPORAL_UI_URL": f"http://{HOST}:{ports['temporal_ui']}",
         "COUNTERSEAL_SANDBOX_GATEWAY_URL": f"http://{HOST}:{ports['sandbox_gateway']}",
         "COUNTERSEAL_SANDBOX_GATEWAY_KEY": sandbox_keys["SANDBOX_GATEWAY_KEY"],
+        "COUNTERSEAL_SANDBOX_WEBHOOK_SECRET": sandbox_keys["SANDBOX_WEBHOOK_SECRET"],
         "COUNTERSEAL_STORE_URL": f"http://{HOST}:{ports['sandbox_store']}",
         "COUNTERSEAL_STORE_KEY": sandbox_keys["SANDBOX_STORE_KEY"],
         "COUNTERSEAL_TRACES_FILE": str(folder.traces / f"{name}.jsonl"),

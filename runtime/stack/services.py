@@ -117,7 +117,7 @@ class Stack:
     def _sandbox_keys(self) -> dict[str, str]:
         return {
             name: read_or_create_secret(self.folder.keys / f"{name.lower()}", secrets.token_hex(24))
-            for name in ("SANDBOX_GATEWAY_KEY", "SANDBOX_STORE_KEY")
+            for name in ("SANDBOX_GATEWAY_KEY", "SANDBOX_STORE_KEY", "SANDBOX_WEBHOOK_SECRET")
         }
 
     def _url(self, port: str) -> str:
@@ -151,6 +151,7 @@ class Stack:
         options: list[str | Path] = ["--data", self.folder.sandbox, "--ready-file", self._ready_path("sandbox")]
         options += ["--gateway-port", str(self.ports["sandbox_gateway"])]
         options += ["--store-port", str(self.ports["sandbox_store"])]
+        options += ["--webhook-url", f"{self._url('api')}/v1/webhooks/sandbox"]
         if self.store is not None:
             options += ["--store", self.store]
         return Command(

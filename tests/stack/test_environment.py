@@ -6,7 +6,7 @@ from runtime.stack.environment import process_environment
 from runtime.stack.files import DataFolder
 
 PORTS = {"api": 1, "temporal": 2, "temporal_ui": 3, "postgres": 4, "sandbox_gateway": 5, "sandbox_store": 6}
-KEYS = {"SANDBOX_GATEWAY_KEY": "g", "SANDBOX_STORE_KEY": "s"}
+KEYS = {"SANDBOX_GATEWAY_KEY": "g", "SANDBOX_STORE_KEY": "s", "SANDBOX_WEBHOOK_SECRET": "w"}
 
 
 def environment(**caller: str) -> dict[str, str]:
@@ -22,6 +22,7 @@ def test_everything_points_to_the_stack() -> None:
     assert told["TEMPORAL_ADDRESS"] == "127.0.0.1:2"
     assert told["COUNTERSEAL_SANDBOX_GATEWAY_URL"] == "http://127.0.0.1:5"
     assert told["COUNTERSEAL_STORE_KEY"] == "s"
+    assert told["COUNTERSEAL_SANDBOX_WEBHOOK_SECRET"] == "w"
     assert told["COUNTERSEAL_TRACES_FILE"] == "/data/traces/api.jsonl"
     assert told["COUNTERSEAL_PAYMENT_GATEWAY"] == "sandbox"
 
@@ -30,6 +31,7 @@ def test_what_is_the_callers_choice_wins() -> None:
     choices = {
         "COUNTERSEAL_PAYMENT_GATEWAY": "stripe",
         "COUNTERSEAL_STRIPE_API_KEY": "sk_test_example",
+        "COUNTERSEAL_STRIPE_WEBHOOK_SECRET": "whsec_example",
         "COUNTERSEAL_POLICY": "/etc/policy.yaml",
         "COUNTERSEAL_TOOLS_PATH": "/opt/tools",
         "COUNTERSEAL_MASTER_KEY_FILE": "/etc/master.key",
