@@ -148,6 +148,10 @@ class Calls:
         """What people have to settle, oldest first; plain columns only."""
         return [dict(row) for row in await self._pool.fetch(_SQL["in_review"], tenant, limit)]
 
+    async def looked_up(self, tenant: str, limit: int) -> list[dict[str, object]]:
+        """Outcomes that are not known and no person's to settle yet, newest first; plain columns only."""
+        return [dict(row) for row in await self._pool.fetch(_SQL["looked_up"], tenant, limit)]
+
     async def open_for(
         self, seconds: float, after: tuple[datetime, str], limit: int
     ) -> list[tuple[str, str, str, datetime]]:

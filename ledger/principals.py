@@ -43,13 +43,14 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Someone who signed in on the web form."""
+    """Someone who signed in on the web form. `open_alerts`: how many an operator has to see to, 100 at most."""
 
     tenant: str
     username: str
     display_name: str
     roles: frozenset[str]
     csrf: str = ""
+    open_alerts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,14 @@ class Principals:
         row = await self._database.system.fetchrow(_SQL["session"], token_hash(secret))
         if row is None:
             return None
-        return Person(row["tenant"], row["username"], row["display_name"], frozenset(row["roles"]), row["csrf"])
+        return Person(
+            row["tenant"],
+            row["username"],
+            row["display_name"],
+            frozenset(row["roles"]),
+            row["csrf"],
+            row["open_alerts"],
+        )
 
     async def sign_out(self, secret: str) -> None:
         await self._database.system.execute(_SQL["close_session"], token_hash(secret))

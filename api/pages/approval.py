@@ -128,7 +128,7 @@ async def _show(
     record = await calls.read(approval.request_id)
     events = await calls.events(approval.request_id)
     is_open = approval.status == "open"
-    became = None if is_open else outcome(approval, record)
+    became = None if is_open else outcome(approval, record, events)
     return render(
         request,
         "approval.html",

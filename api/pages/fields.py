@@ -1,6 +1,6 @@
 """Arguments and facts as labelled, readable fields. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -77,6 +77,14 @@ def argument_fields(approval: Approval) -> list[Field]:
     hidden = _SECRET | approval.untrusted.keys()
     shown = {name: value for name, value in approval.arguments.items() if name not in hidden}
     return [_field(name, value, currency_of(approval), exact=True) for name, value in _leaves(shown)]
+
+
+def sent_fields(target: Mapping[str, JsonValue], untrusted: Collection[str]) -> list[Field]:
+    """What was sent to the other system (`Effect.target`), field by field, without the agent's own words."""
+    currency = target.get("currency")
+    shown = {name: value for name, value in target.items() if name not in untrusted and value is not None}
+    paid_in = currency if isinstance(currency, str) else None
+    return [_field(name, value, paid_in, exact=True) for name, value in _leaves(shown)]
 
 
 def fact_groups(approval: Approval) -> list[FactGroup]:

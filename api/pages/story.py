@@ -10,8 +10,9 @@ from ledger.chain import EventRow
 from ledger.records import CallRecord
 from schemas.codes import REGISTRY
 from schemas.decisions import Approval, HumanDecision
-from schemas.events import Event
+from schemas.events import EffectInspected, Event, ReviewConcluded
 
+Found = Literal["confirmed", "failed", "absent", "unknown"]
 # One sentence an event; the names are the event's own fields.
 _SENTENCES = {
     "call.proposed": "The agent asked for it",
@@ -27,14 +28,19 @@ _SENTENCES = {
     "effect.confirmed": "The other system confirmed it as {remote_id}",
     "effect.failed": "The other system did not do it ({code})",
     "effect.unknown": "The answer was lost: it may or may not have happened",
-    "effect.inspected": "It was looked up: {found}",
-    "effect.reversed": "It was undone later by the other system",
-    "review.requested": "A person was asked to find out what became of it",
-    "review.concluded": "{operator} found out what became of it: {evidence}",
+    "effect.reversed": "The other system undid it later",
+    "review.requested": "Operators were asked to find out what became of it",
     "call.cancelled": "{principal} withdrew it",
     "call.settled": "The call was closed: {status}",
     "limit.hit": "A limit was reached: {limit}",
     "diagnostic.opened": "{principal} opened the diagnostics",
+}
+
+_FOUND: dict[Found, str] = {
+    "confirmed": "It was looked up, and had been done",
+    "failed": "It was looked up: the other system does not do it, or undid it",
+    "absent": "It was looked up, and was not there",
+    "unknown": "It was looked up, and what came back settles nothing",
 }
 
 Tone = Literal["good", "bad", "wait", "quiet"]
@@ -73,10 +79,15 @@ def story(events: Sequence[tuple[EventRow, Event]]) -> list[Happened]:
 
 
 def _sentence(event: Event) -> str:
-    template = _SENTENCES.get(event.type)
-    if template is None:
-        return event.type
-    return template.format_map(defaultdict(str, event.model_dump(mode="json")))
+    match event:
+        case EffectInspected():
+            return _FOUND[event.found]
+        case ReviewConcluded():
+            settled = f"it happened, as {event.remote_id}" if event.happened else "it did not happen"
+            return f"{event.operator} settled that {settled}: {event.evidence}"
+        case _:
+            template = _SENTENCES.get(event.type, event.type)
+            return template.format_map(defaultdict(str, event.model_dump(mode="json")))
 
 
 def decision_of(approval: Approval) -> HumanDecision | None:
@@ -84,6 +95,8 @@ def decision_of(approval: Approval) -> HumanDecision | None:
     return approval.decisions[-1] if approval.decisions else None
 
 
+# What says whether it was done; the last one counts.
+_CONCLUSIVE = frozenset({"effect.confirmed", "effect.failed", "effect.reversed", "review.concluded"})
 _CLOSED: dict[str, tuple[str, str]] = {
     "denied": ("Denied", "Nothing was done, and the agent was told not to ask for it again."),
     "expired": ("Expired", "Nobody decided before the deadline, so nothing was done."),
@@ -91,7 +104,13 @@ _CLOSED: dict[str, tuple[str, str]] = {
 }
 
 
-def outcome(approval: Approval, record: CallRecord) -> Outcome:
+def settled_by(events: Sequence[tuple[EventRow, Event]]) -> ReviewConcluded | None:
+    """The operator's conclusion that a call rests on; None when it rests on what its system said."""
+    last = next((event for _, event in reversed(events) if event.type in _CONCLUSIVE), None)
+    return last if isinstance(last, ReviewConcluded) else None
+
+
+def outcome(approval: Approval, record: CallRecord, events: Sequence[tuple[EventRow, Event]]) -> Outcome:
     """What a closed approval led to."""
     if approval.status in _CLOSED:
         headline, sentence = _CLOSED[approval.status]
@@ -102,6 +121,12 @@ def outcome(approval: Approval, record: CallRecord) -> Outcome:
     match record.status:
         case "in_progress":
             return Outcome("wait", "Approved, being carried out", "This page shows what becomes of it.", live=True)
+        case "outcome_unknown" if record.review is not None:
+            sentence = (
+                "It was sent, the answer was lost, and looking it up at the other system did not settle it. "
+                "Operators are asked to find out; nothing is sent again meanwhile."
+            )
+            return Outcome("wait", "Approved, outcome not known", sentence)
         case "outcome_unknown":
             sentence = (
                 "It was sent, but the answer was lost. Counterseal is looking it up at the other system and does not "
@@ -109,12 +134,23 @@ def outcome(approval: Approval, record: CallRecord) -> Outcome:
             )
             return Outcome("wait", "Approved, outcome not known yet", sentence, live=True)
         case "executed":
-            return Outcome("good", "Approved and done", _told(record))
+            return Outcome("good", "Approved and done", told(record) + _found_out(events))
+        case _ if any(event.type == "effect.reversed" for _, event in events):
+            sentence = "It had been confirmed; later the other system took it back, so it counts as not done."
+            return Outcome("bad", "Approved and done, then undone by the other system", sentence)
+        case _ if (concluded := settled_by(events)) is not None:
+            sentence = f"Its answer was lost. {concluded.operator} found out that it had not happened."
+            return Outcome("bad", "Approved, but not done", sentence)
         case _:
-            return Outcome("bad", "Approved, but not done", _told(record))
+            return Outcome("bad", "Approved, but not done", told(record))
 
 
-def _told(record: CallRecord) -> str:
+def _found_out(events: Sequence[tuple[EventRow, Event]]) -> str:
+    concluded = settled_by(events)
+    return f" {concluded.operator} found that out, since its answer was lost." if concluded else ""
+
+
+def told(record: CallRecord) -> str:
     """The first sentence of what the agent was told: the rest says what an agent should do."""
     try:
         message = record.reply().message

@@ -107,8 +107,14 @@ SELECT request_id, tenant, workflow_id, tool FROM calls WHERE recheck_at < now()
 -- name: in_review
 -- What people have to settle, oldest first.
 SELECT request_id, tenant, tool, status, code, verdict, rule, policy_version, agent_id, run_id, workflow_id, approval_id,
-       review, created_at, updated_at
+       review, intended_at, created_at, updated_at
 FROM calls WHERE tenant = $1 AND review IS NOT NULL ORDER BY intended_at LIMIT $2
+
+-- name: looked_up
+-- Outcomes that are not known and are still being looked up, newest first.
+SELECT request_id, tenant, tool, status, code, verdict, rule, policy_version, agent_id, run_id, workflow_id, approval_id,
+       created_at, updated_at
+FROM calls WHERE tenant = $1 AND status = 'outcome_unknown' AND review IS NULL ORDER BY created_at DESC LIMIT $2
 
 -- name: visible_call
 -- A call as another token of the same tenant and agent may see it.

@@ -73,8 +73,11 @@ INSERT INTO sessions (hash, tenant, username, csrf, expires_at)
 VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5))
 
 -- name: session
--- The person behind a session, as they are now.
-SELECT u.tenant, u.username, u.display_name, u.roles, s.csrf
+-- The person behind a session, as they are now; and for an operator how many alerts are open, up to a hundred.
+SELECT u.tenant, u.username, u.display_name, u.roles, s.csrf,
+       CASE WHEN 'operator' = ANY(u.roles) THEN (
+           SELECT count(*) FROM (SELECT FROM alerts a WHERE a.tenant = u.tenant AND a.seen_at IS NULL LIMIT 100) open
+       ) ELSE 0 END AS open_alerts
 FROM sessions s JOIN users u USING (username)
 WHERE s.hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL
 

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
 from unittest.mock import patch
@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from pydantic import JsonValue
 from temporalio.client import Client
 
+from activities.outcomes import needs_review
 from api.app import create_app
 from api.context import Context
 from api.deciding import Decider, decide
@@ -29,13 +30,14 @@ from schemas.calls import Binding, Call
 from schemas.canonical import digest
 from schemas.codes import Code
 from schemas.decisions import Approval, PolicyDecision, SignedDecision
-from schemas.effects import Effect, Exchange
+from schemas.effects import Effect, Exchange, ReviewReason
 from schemas.events import (
     ApprovalRequested,
     CallDecided,
     CallProposed,
     CallSettled,
     EffectConfirmed,
+    EffectInspected,
     EffectIntended,
     EffectUnknown,
 )
@@ -49,10 +51,12 @@ UI = "http://127.0.0.1:8233"
 
 
 class RecordingTemporal:
-    """Stands where Temporal's client does: keeps the signals, and does what a worker would do on one."""
+    """Stands where Temporal's client does: keeps the decisions signalled to it and the workflows told to look, and does
+    what a worker would do on a signal."""
 
     def __init__(self) -> None:
         self.signals: list[tuple[str, str, SignedDecision]] = []
+        self.told_to_look: list[str] = []
         self.on_signal: Callable[[], Awaitable[None]] | None = None
 
     def get_workflow_handle(self, workflow_id: str) -> "_Handle":
@@ -67,8 +71,11 @@ class _Handle:
     temporal: RecordingTemporal
     workflow_id: str
 
-    async def signal(self, name: str, argument: SignedDecision) -> None:
-        self.temporal.signals.append((self.workflow_id, name, argument))
+    async def signal(self, name: str, argument: SignedDecision | None = None) -> None:
+        if argument is not None:
+            self.temporal.signals.append((self.workflow_id, name, argument))
+        elif name == "look":
+            self.temporal.told_to_look.append(self.workflow_id)
         if self.temporal.on_signal is not None:
             await self.temporal.on_signal()
 
@@ -171,12 +178,14 @@ async def park(ledger: Ledger, *, expires_in: timedelta = timedelta(hours=23), *
         actor_id=changes.get("actor_id", "user_17"),
         customer_id=changes.get("customer_id", "cus_4f1d20aa9c01"),
     )
-    arguments: dict[str, JsonValue] = {
+    refund: dict[str, JsonValue] = {
         "order_id": "ord_8f2b91a04c7d",
         "amount_cents": 31_240,
         "currency": "USD",
         "reason_code": "not_delivered",
+        "idempotency_key": secrets.token_hex(16),
     }
+    arguments: dict[str, JsonValue] = changes.get("arguments", refund)
     key = secrets.token_hex(32)
     tool = changes.get("tool", "issue_refund")
     call = Call(
@@ -252,16 +261,30 @@ _EXCHANGE = Exchange(
 )
 
 
-async def lose_answer(ledger: Ledger, request_id: str) -> None:
+TARGET: dict[str, JsonValue] = {
+    "order_id": "ord_8f2b91a04c7d",
+    "payment_id": "pay_0e6eca9d290aa9f9",
+    "amount_cents": 31_240,
+    "currency": "USD",
+    "reason_code": "not_delivered",
+}
+
+
+def operation_of(request_id: str) -> str:
+    """What the effect of a call is known by at the other system."""
+    return f"op_{request_id.removeprefix('act_')}"
+
+
+async def lose_answer(ledger: Ledger, request_id: str, *, target: dict[str, JsonValue] = TARGET) -> None:
     """The effect was sent and nobody knows what became of it."""
 
     def step(record: CallRecord, now: datetime) -> Step:
         effect = Effect(
             request_id=request_id,
             tool=record.tool,
-            operation_id="op_example",
+            operation_id=operation_of(request_id),
             gateway_key="key_example",
-            target={"amount_cents": 31_240},
+            target=target,
             intended_at=now,
         )
         events = (
@@ -274,6 +297,24 @@ async def lose_answer(ledger: Ledger, request_id: str) -> None:
     await ledger.calls.advance(request_id, step)
 
 
+async def ask_for_review(ledger: Ledger, request_id: str, because: ReviewReason = "absent") -> None:
+    """The effect was looked up in vain, and operators are asked."""
+
+    def step(record: CallRecord, now: datetime) -> Step:
+        effect = record.details.effect
+        assert effect is not None
+        asked = needs_review(effect, because)
+        problem = None if because == "absent" else because
+        exchange = _EXCHANGE.model_copy(
+            update={"method": "GET", "reached": "response_received", "upstream_status": 200, "problem": problem}
+        )
+        found = "absent" if because == "absent" else "unknown"
+        looked = EffectInspected(operation_id=effect.operation_id, found=found, exchange=exchange)
+        return replace(asked, events=[looked, *asked.events])
+
+    await ledger.calls.advance(request_id, step)
+
+
 async def confirm(ledger: Ledger, request_id: str) -> None:
     """The effect happened."""
 
@@ -281,7 +322,9 @@ async def confirm(ledger: Ledger, request_id: str) -> None:
         said = Explanation(values={"done": "refunded 312.40 USD of order ord_8f2b91a04c7d"})
         exchange = _EXCHANGE.model_copy(update={"reached": "response_received", "problem": None})
         events = (
-            EffectConfirmed(operation_id="op_example", remote_id="re_example", result={}, exchange=exchange),
+            EffectConfirmed(
+                operation_id=operation_of(request_id), remote_id="re_example", result={}, exchange=exchange
+            ),
             CallSettled(status="executed", code=Code.OK, explanation=said, result={}),
         )
         return Step(events, "executed", Code.OK, said, result={"refund_id": "re_example"})
