@@ -4,29 +4,27 @@ import asyncio
 import secrets
 import socket
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-import httpx
 import pytest
 from pydantic import SecretStr
 
 from activities.patience import Patience
-from gateways.egress import Egress
 from gateways.http import new_client
 from gateways.protocols import PaymentGateway, RefundRequest, Systems
-from gateways.registry import Endpoint, payment_gateway
 from ledger.approvals import Verdict
 from ledger.records import CallRecord
+from runtime.assembly import activity_services
 from runtime.healing import Healer
 from schemas.codes import Code
 from schemas.decisions import Approval
 from schemas.effects import Attempt, Inspection
 from schemas.facts import Payment, Refund
 from tests.activities.desk import Desk
-from tests.service import SANDBOX_KEY, Service, Started, refund_arguments, until, working
+from tests.service import Service, Started, refund_arguments, until, working
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -56,22 +54,26 @@ class Writes:
         return await way.refund(request)
 
 
-def _way(client: httpx.AsyncClient, url: str, *, key: str = SANDBOX_KEY, seconds: float = 5.0) -> PaymentGateway:
-    return payment_gateway("sandbox", Endpoint(url, SecretStr(key), seconds), client, Egress([url]))
-
-
 @asynccontextmanager
-async def _through(service: Service, *ways: PaymentGateway) -> AsyncGenerator[tuple[Service, Writes]]:
-    """The service, with workers, where refunds are sent so; what is not listed is absent at once."""
+async def _through(service: Service, *ways: dict[str, Any]) -> AsyncGenerator[tuple[Service, Writes]]:
+    """The service, with workers, whose refunds go through gateways of these settings, one after the other.
+
+    What is not listed is absent at once.
+    """
     systems = service.services.systems
-    writes = Writes(systems.payments, [*ways])
-    elsewhere = service.elsewhere(
-        systems=Systems(payments=writes, orders=systems.orders),
-        task_queue=f"tests-{secrets.token_hex(4)}",
-        patience=Patience(absence=timedelta(0)),
-    )
-    async with working(elsewhere):
-        yield elsewhere, writes
+    async with AsyncExitStack() as stack:
+        through: list[PaymentGateway] = []
+        for changes in ways:
+            core = replace(service.core, settings=service.core.settings.model_copy(update=changes))
+            wired = await stack.enter_async_context(activity_services(core, inline=True))
+            through.append(wired.systems.payments)
+        writes = Writes(systems.payments, through)
+        elsewhere = service.elsewhere(
+            systems=Systems(payments=writes, orders=systems.orders),
+            task_queue=f"tests-{secrets.token_hex(4)}",
+            patience=Patience(absence=timedelta(0)),
+        )
+        yield await stack.enter_async_context(working(elsewhere)), writes
 
 
 async def _more(service: Service, first: Started, order: dict[str, Any], amount: int) -> Started:
@@ -159,14 +161,13 @@ async def test_a_first_send_that_hangs_and_is_in_use_twice_is_executed_in_the_en
 
     server = await asyncio.start_server(hang, "127.0.0.1", 0)
     silent = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, new_client() as client:
-        ways = [_way(client, silent, seconds=0.3), _way(client, running.outside.urls.gateway)]
-        async with _through(running, *ways) as (service, writes):
-            order = await service.outside.order()
-            await service.outside.fault("in_use", order, times=2)
-            started = await service.refund(order, 4_000)
-            record = await service.finish(started)
-            types = await service.event_types(started)
+    first = {"sandbox_gateway_url": silent, "exchange_seconds": 0.3}
+    async with server, _through(running, first, {}) as (service, writes):
+        order = await service.outside.order()
+        await service.outside.fault("in_use", order, times=2)
+        started = await service.refund(order, 4_000)
+        record = await service.finish(started)
+        types = await service.event_types(started)
     assert record.code is Code.OK
     # Each repeat is an intent of its own; the answers of the first three said nothing.
     assert (types.count("effect.intended"), types.count("effect.unknown")) == (4, 3)
@@ -218,15 +219,13 @@ async def test_what_was_refunded_in_the_dashboard_is_not_there_any_more(running:
 
 async def test_a_refused_credential_ends_the_call_after_one_request(running: Service) -> None:
     """The key is good for the facts, and no more for the refund."""
-    async with new_client() as client:
-        wrong = _way(client, running.outside.urls.gateway, key="another key")
-        async with _through(running, wrong) as (service, writes):
-            started = await service.refund(await service.outside.order(), 4_000)
-            record = await service.finish(started)
-            assert (record.status, record.code) == ("failed", Code.AUTH_FAILED)
-            assert record.reply().retryable is False
-            assert len(writes.requests) == await service.outside.sends(record) == 1
-            assert "effect.failed" in await service.event_types(started)
+    async with _through(running, {"sandbox_gateway_key": SecretStr("another key")}) as (service, writes):
+        started = await service.refund(await service.outside.order(), 4_000)
+        record = await service.finish(started)
+        assert (record.status, record.code) == ("failed", Code.AUTH_FAILED)
+        assert record.reply().retryable is False
+        assert len(writes.requests) == await service.outside.sends(record) == 1
+        assert "effect.failed" in await service.event_types(started)
 
 
 def _nobody_listens(monkeypatch: pytest.MonkeyPatch) -> str:
@@ -251,21 +250,19 @@ def _nobody_knows_the_name(monkeypatch: pytest.MonkeyPatch) -> str:
 async def test_what_never_left_failed_at_once_and_holds_nothing(
     running: Service, monkeypatch: pytest.MonkeyPatch, nowhere: Any
 ) -> None:
-    async with new_client() as client:
-        ways = [_way(client, nowhere(monkeypatch)), _way(client, running.outside.urls.gateway)]
-        async with _through(running, *ways) as (service, writes):
-            order = await service.outside.order()
-            first = await service.refund(order, 10_000)
-            record = await service.finish(first)
-            assert (record.status, record.code) == ("failed", Code.NETWORK_UNREACHABLE)
-            assert await service.event_types(first) == [
-                *("call.proposed", "call.decided", "effect.intended", "effect.failed", "call.settled")
-            ]
-            assert len(writes.requests) == 1
-            assert await service.outside.sends(record) == 0
-            # What it held is free for the next call.
-            again = await service.finish(await _more(service, first, order, 10_000))
-            assert again.code is Code.OK
+    async with _through(running, {"sandbox_gateway_url": nowhere(monkeypatch)}, {}) as (service, writes):
+        order = await service.outside.order()
+        first = await service.refund(order, 10_000)
+        record = await service.finish(first)
+        assert (record.status, record.code) == ("failed", Code.NETWORK_UNREACHABLE)
+        assert await service.event_types(first) == [
+            *("call.proposed", "call.decided", "effect.intended", "effect.failed", "call.settled")
+        ]
+        assert len(writes.requests) == 1
+        assert await service.outside.sends(record) == 0
+        # What it held is free for the next call.
+        again = await service.finish(await _more(service, first, order, 10_000))
+        assert again.code is Code.OK
 
 
 async def _pass_until_the_next_look(service: Service, record: CallRecord, days: int) -> None:
