@@ -19,7 +19,8 @@ from pydantic import JsonValue
 
 from gateways import accounts, trail
 from gateways.accounts import SAFE_HEADERS, Course
-from gateways.egress import Egress, base_url, origin
+from gateways.connecting import PinnedTransport, Resolve, resolve
+from gateways.egress import Egress, EgressDenied, base_url, origin
 from schemas import strict_json
 from schemas.effects import Boundary, Exchange
 
@@ -76,10 +77,11 @@ class NotAnswered:
 Answer = Answered | NotAnswered
 
 
-def new_client() -> httpx.AsyncClient:
+def new_client(resolve: Resolve = resolve) -> httpx.AsyncClient:
     """The client that all exchanges of a process share: HTTP/1.1 keep-alive, no retries, redirects, proxies or cookies.
 
-    It has no read timeouts, since those let a slow drip run for ever: `Remote` bounds the whole exchange.
+    It connects only within `Egress.passage`; outside of one a request raises EgressDenied. It has no read timeouts,
+    since those let a slow drip run for ever: `Remote` bounds the whole exchange.
     """
     for name in ("httpx", "httpcore"):
         # At INFO and DEBUG they write URLs with their queries, and headers.
@@ -87,7 +89,7 @@ def new_client() -> httpx.AsyncClient:
     no_cookies = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
     limits = httpx.Limits(max_connections=100, max_keepalive_connections=50, keepalive_expiry=KEEPALIVE_SECONDS)
     return httpx.AsyncClient(
-        transport=httpx.AsyncHTTPTransport(verify=_trusted_authorities(), retries=0, limits=limits, trust_env=False),
+        transport=PinnedTransport(_trusted_authorities(), limits, resolve),
         cookies=no_cookies,
         trust_env=False,
         follow_redirects=False,
@@ -98,7 +100,10 @@ def new_client() -> httpx.AsyncClient:
 @cache
 def _trusted_authorities() -> ssl.SSLContext:
     """Loading them takes a tenth of a second."""
-    return httpx.create_ssl_context(trust_env=False)
+    context = httpx.create_ssl_context(trust_env=False)
+    # The standard library lets the environment have every connection's keys written to a file.
+    context.keylog_filename = None  # pyright: ignore[reportAttributeAccessIssue]  # typeshed leaves out its default, None
+    return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +257,12 @@ class Remote:
         )
 
     async def _send(self, request: httpx.Request, course: Course) -> tuple[_Received | None, Problem | None]:
-        if not self._egress.allows(request.url):
-            return None, "egress_denied"
         try:
-            async with asyncio.timeout(self._deadline_seconds):
-                received = await self._receive(request, course)
+            with self._egress.passage(self.system, request):
+                async with asyncio.timeout(self._deadline_seconds):
+                    received = await self._receive(request, course)
+        except EgressDenied:
+            return None, "egress_denied"
         except TimeoutError as error:
             course.error = error
             return None, "timeout"

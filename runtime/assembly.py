@@ -105,7 +105,12 @@ def _systems(settings: Settings, client: httpx.AsyncClient) -> Systems:
         propagate_trace=True,
         credential_id="settings:store_key",
     )
-    egress = Egress((payments.base_url, orders.base_url))
+    try:
+        egress = Egress(
+            {"payments": (payments.base_url,), "orders": (orders.base_url,)}, private=settings.private_systems()
+        )
+    except ValueError as problem:
+        raise SettingsError(f"{problem}; which may be on one, COUNTERSEAL_PRIVATE_NETWORKS says") from None
     return Systems(
         payments=payment_gateway(settings.payment_gateway, payments, client, egress),
         orders=order_system("store", orders, client, egress),

@@ -80,6 +80,9 @@ class Settings(BaseSettings):
     """Base URL of the order system."""
     store_key: SecretStr | None = None
     """The bearer key that the order system expects."""
+    private_networks: str = ""
+    """Which of `payments` and `orders`, separated by commas, may be on a private network or this machine. The others
+    are connected to at public addresses only."""
     exchange_seconds: Annotated[float, Field(gt=0, le=50)] = 10.0
     """Total deadline of one exchange with a remote system."""
     absence_seconds: Annotated[float, Field(gt=0, le=86_400)] = 300.0
@@ -111,6 +114,17 @@ class Settings(BaseSettings):
         except ValueError:
             raise ValueError("must be IP addresses or networks, separated by commas") from None
         return value
+
+    @field_validator("private_networks")
+    @classmethod
+    def _are_systems(cls, value: str) -> str:
+        if not {"payments", "orders"}.issuperset(_split(value)):
+            raise ValueError("must be payments, orders or both, separated by a comma")
+        return value
+
+    def private_systems(self) -> list[str]:
+        """`private_networks`, one by one."""
+        return _split(self.private_networks)
 
     def proxies(self) -> list[str]:
         """`trusted_proxies`, one by one."""

@@ -6,7 +6,7 @@ A changed shape is a new version of the event, never another meaning of the old 
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import Field, JsonValue, StringConstraints, TypeAdapter
 
 from schemas.base import Model
 from schemas.calls import Call
@@ -14,6 +14,10 @@ from schemas.codes import Code, Status
 from schemas.decisions import PolicyDecision
 from schemas.effects import Effect, Exchange, ReviewReason
 from schemas.replies import Explanation
+
+EgressReason = Literal["system_not_declared", "url_not_plain", "origin_not_listed", "address_not_allowed"]
+"""The tool's manifest does not name the system; the URL or its Host header is not in plain form; the system's settings
+have another origin; the name has an address that its system may not have."""
 
 
 class EventBody(Model):
@@ -205,6 +209,15 @@ class LimitHit(EventBody):
     subject: str
 
 
+class EgressDenied(EventBody):
+    """A request to a remote system was refused before anything was sent: it would have gone where none may go."""
+
+    type: Literal["egress.denied"] = "egress.denied"
+    system: str
+    host: Annotated[str, StringConstraints(pattern="^[!-~]{0,253}$")]
+    because: EgressReason
+
+
 class DiagnosticOpened(EventBody):
     """Somebody opened the protected diagnostics of the request; recorded before anything was shown."""
 
@@ -234,6 +247,7 @@ Event = Annotated[
     | CallCancelled
     | CallSettled
     | LimitHit
+    | EgressDenied
     | DiagnosticOpened,
     Field(discriminator="type"),
 ]

@@ -27,7 +27,6 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.services import Services
 from api.waiting import RESTING, Waiters
-from gateways.http import new_client
 from ledger.principals import OpenedRun, Principal
 from ledger.records import CallRecord
 from ledger.signing import DecisionSigner
@@ -40,6 +39,7 @@ from schemas.codes import Status
 from schemas.decisions import Approval, HumanDecision, SignedDecision
 from schemas.events import Event
 from schemas.ids import key_hash, new_decision_id, new_request_id, workflow_id
+from tests import loopback
 from workflows.tool_call import search_attributes
 
 T = TypeVar("T")
@@ -332,6 +332,7 @@ async def service(
         sandbox_gateway_key=SecretStr(SANDBOX_KEY),
         store_url=urls.store,
         store_key=SecretStr(SANDBOX_KEY),
+        private_networks="payments,orders",
         exchange_seconds=5,
         **settings_,
     )
@@ -341,7 +342,7 @@ async def service(
         with address_of(temporal):
             built = await stack.enter_async_context(core(settings, connections=20))
         services = await stack.enter_async_context(activity_services(built, inline=True))
-        outside = Outside(urls, await stack.enter_async_context(new_client()))
+        outside = Outside(urls, await stack.enter_async_context(loopback.plain_client()))
         yield Service(built, services, outside, DecisionSigner(built.master), Waiters(built.ledger.calls))
 
 

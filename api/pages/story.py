@@ -33,6 +33,7 @@ _SENTENCES = {
     "call.cancelled": "{principal} withdrew it",
     "call.settled": "The call was closed: {status}",
     "limit.hit": "A limit was reached: {limit}",
+    "egress.denied": "A request to {system} at {host} was not let out: {because}",
     "diagnostic.opened": "{principal} opened the diagnostics",
 }
 

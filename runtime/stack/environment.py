@@ -28,6 +28,8 @@ def process_environment(
         "COUNTERSEAL_MASTER_KEY_FILE": str(folder.keys / "master.key"),
         "COUNTERSEAL_PUBLIC_URL": public_url,
         "COUNTERSEAL_EAGER_START": "true",
+        # The sandbox, and whatever else on this machine takes its place.
+        "COUNTERSEAL_PRIVATE_NETWORKS": "payments,orders",
     }
     fixed = {
         "COUNTERSEAL_DATA": str(folder.root),

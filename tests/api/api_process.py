@@ -88,6 +88,7 @@ def api_process(
             "COUNTERSEAL_SANDBOX_WEBHOOK_SECRET": f"{WEBHOOK_SECRET},{secrets.token_hex(8)}",
             "COUNTERSEAL_STORE_URL": sandbox.store,
             "COUNTERSEAL_STORE_KEY": SANDBOX_KEY,
+            "COUNTERSEAL_PRIVATE_NETWORKS": "payments,orders",
             "COUNTERSEAL_LOG_LEVEL": "DEBUG",
             "TEMPORAL_ADDRESS": temporal,
             "TEMPORAL_NAMESPACE": "default",

@@ -40,13 +40,13 @@ async def test_the_secrets_are_where_they_belong(watched: Watched) -> None:
     world, planted = watched.world, watched.world.planted
     order = await world.shop.order()
     headers = {"Authorization": f"Bearer {planted.store_key.text}"}
-    read = await world.client.get(
+    read = await world.outside.get(
         f"{world.settings.store_url}/orders/{order['order_id']}", params={"expand": "customer"}, headers=headers
     )
     assert read.json()["customer"]["email"] == planted.email.text
     for key, status in ((planted.gateway_key.text, 200), (planted.store_key.text, 401)):
         path = f"{world.settings.sandbox_gateway_url}/v1/charges/{order['payments'][0]['payment_id']}"
-        assert (await world.client.get(path, headers={"Authorization": f"Bearer {key}"})).status_code == status
+        assert (await world.outside.get(path, headers={"Authorization": f"Bearer {key}"})).status_code == status
     assert quote(planted.password.text, safe="") in world.settings.database_url.get_secret_value()
     assert await world.database.connected("canary_%") > 0
 

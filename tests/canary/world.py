@@ -35,6 +35,7 @@ from sandbox.state import open_state
 from tests.canary.outside import Line, Shop, Switchboard, line_to
 from tests.canary.planted import Planted, Secret, token
 from tests.canary.sinks import Database
+from tests.loopback import plain_client
 from tests.service import SandboxUrls, fresh_database
 
 TENANT = "canary"
@@ -55,6 +56,8 @@ class World:
     board: Switchboard
     shop: Shop
     client: httpx.AsyncClient
+    outside: httpx.AsyncClient
+    """What the suite itself does at the remote systems goes through it."""
     database_line: Line
     temporal_line: Line
     undecoded: Client
@@ -140,7 +143,7 @@ async def world(postgres: Postgres, template: str, temporal: str, folder: Path) 
             await enter(effect_worker(core.temporal, services, queue))
         app = create_app(api_process.lifespan_of(settings))
         base = await enter(served(app, **api_process.server_options(settings), lifespan="on"))
-        client = await enter(new_client())
+        client, outside = await enter(new_client()), await enter(plain_client())
         api = await enter(httpx.AsyncClient(base_url=base, timeout=60))
         principals = core.ledger.principals
         _, service_token = await principals.issue("service", TENANT, "runtime")
@@ -158,8 +161,9 @@ async def world(postgres: Postgres, template: str, temporal: str, folder: Path) 
             api=api,
             ledger=core.ledger,
             board=board,
-            shop=Shop(urls, client, planted),
+            shop=Shop(urls, outside, planted),
             client=client,
+            outside=outside,
             database_line=database_line,
             temporal_line=temporal_line,
             undecoded=await Client.connect(temporal),
@@ -193,6 +197,7 @@ def _settings(planted: Planted, database_url: str, urls: SandboxUrls, folder: Pa
         sandbox_gateway_key=SecretStr(planted.gateway_key.text),
         store_url=urls.store,
         store_key=SecretStr(planted.store_key.text),
+        private_networks="payments,orders",
         exchange_seconds=PATIENT_SECONDS,
     )
 

@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from gateways.accounts import Course
-from gateways.egress import Egress
 from gateways.http import Answer, Remote, new_client
 from gateways.trail import Trail, current, followed
 from schemas.diagnostics import ExchangeAccount
+from tests import loopback
 from tests.diagnostics.remotes import (
     HTML,
     LOGIN_PAGE,
@@ -57,7 +57,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 def remote(client: httpx.AsyncClient, base: str, *, deadline: float = 5.0, allowed: str | None = None) -> Remote:
     return Remote(
         client,
-        Egress([allowed or base]),
+        loopback.egress(allowed or base),
         system="payments",
         base=base,
         authorization=f"Bearer {TOKEN}",

@@ -20,7 +20,6 @@ from activities.closing import Closing
 from activities.decisions import Decisions
 from activities.effects import Effects
 from api.pages.diagnosis import tell
-from gateways.egress import Egress
 from gateways.http import new_client
 from gateways.protocols import PaymentGateway, RefundRequest, Systems
 from gateways.registry import Endpoint, payment_gateway
@@ -30,6 +29,7 @@ from schemas.diagnostics import BOUNDARIES, Diagnostic
 from schemas.effects import Attempt, Inspection
 from schemas.events import DiagnosticOpened
 from schemas.facts import Payment, Refund
+from tests import loopback
 from tests.diagnostics.remotes import (
     HTML,
     MALFORMED,
@@ -116,7 +116,7 @@ class Desk:
         """The same, with refunds sent to the system at `base`."""
         endpoint = Endpoint(base, SecretStr(KEY), deadline, credential_id="settings:example_key")
         systems = self.service.services.systems
-        hostile = payment_gateway("stripe", endpoint, _CLIENT["client"], Egress([base]))
+        hostile = payment_gateway("stripe", endpoint, _CLIENT["client"], loopback.egress(base))
         return self.with_systems(Systems(payments=HalfHostile(systems.payments, hostile), orders=systems.orders))
 
     def with_systems(self, systems: Systems) -> "Desk":

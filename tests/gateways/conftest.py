@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from gateways.http import new_client
+from tests import loopback
 from tests.gateways.peers.pairs import Pair
 from tests.gateways.peers.peer import Peer, Start, Urls
 from tests.gateways.peers.sandbox import SandboxPeer
@@ -37,16 +38,23 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def peer(pair: Pair, started: Started, client: httpx.AsyncClient) -> AsyncIterator[Peer]:
+async def outside() -> AsyncIterator[httpx.AsyncClient]:
+    """What the tests themselves do at a peer goes through it."""
+    async with loopback.plain_client() as own:
+        yield own
+
+
+@pytest.fixture
+async def peer(pair: Pair, started: Started, outside: httpx.AsyncClient) -> AsyncIterator[Peer]:
     """The peer of the pair that the test is collected for (`pairs`)."""
-    running = pair.peer(started(pair.peer), client)
+    running = pair.peer(started(pair.peer), outside)
     yield running
     await running.clear_faults()
 
 
 @pytest.fixture
-async def sandbox(started: Started, client: httpx.AsyncClient) -> AsyncIterator[SandboxPeer]:
-    running = SandboxPeer(started(SandboxPeer), client)
+async def sandbox(started: Started, outside: httpx.AsyncClient) -> AsyncIterator[SandboxPeer]:
+    running = SandboxPeer(started(SandboxPeer), outside)
     yield running
     await running.clear_faults()
 

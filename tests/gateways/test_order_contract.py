@@ -15,6 +15,7 @@ from gateways.store import OUTCOMES
 from schemas.codes import REGISTRY, Code
 from schemas.effects import Absent, Confirmed, Failed, Unknown
 from schemas.facts import Address
+from tests import loopback
 from tests.gateways.peers.sandbox import SandboxPeer
 
 ADDRESS = Address(
@@ -178,7 +179,7 @@ async def test_only_what_is_documented_as_not_done_failed(
         await writer.drain()
 
     base = await serve(answer)
-    system = order_system("store", sandbox.endpoint(base), client, type(sandbox.egress)([base]))
+    system = order_system("store", sandbox.endpoint(base), client, loopback.egress(base))
     outcome = await system.change(change_of({"order_id": "ord_000000000000"}, "cancel"))
     words = f"failed {outcome.code}" if isinstance(outcome, Failed) else f"unknown {outcome.exchange.problem}"
     assert words == told
@@ -210,7 +211,7 @@ async def test_a_200_alone_is_not_believed(
         await writer.drain()
 
     base = await serve(answer)
-    system = order_system("store", sandbox.endpoint(base), client, type(sandbox.egress)([base]))
+    system = order_system("store", sandbox.endpoint(base), client, loopback.egress(base))
     outcome = await system.change(change)
     assert isinstance(outcome, Unknown)
     assert outcome.exchange.problem == problem

@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from gateways.egress import Egress
 from gateways.protocols import PaymentGateway, RefundRequest, SystemUnavailable
 from gateways.registry import PAYMENT_GATEWAYS, payment_gateway
 from sandbox.faults import KINDS
 from schemas.codes import REGISTRY, Code
 from schemas.effects import Absent, Attempt, Confirmed, Failed, Inspection, Unknown
+from tests import loopback
 from tests.gateways.peers.pairs import PAIRS, Pair, faults, pairs
 from tests.gateways.peers.peer import Peer
 from tests.gateways.peers.sandbox import SandboxPeer
@@ -113,7 +113,7 @@ async def test_a_refund_whose_answer_was_lost_is_found_again(
     pair: Pair, peer: Peer, gateway: PaymentGateway, client: httpx.AsyncClient, serve: Serve, payment_id: str
 ) -> None:
     url = await serve(lose_answers(peer.url))
-    cut_off = payment_gateway(pair.adapter, peer.endpoint(url), client, Egress([url]))
+    cut_off = payment_gateway(pair.adapter, peer.endpoint(url), client, loopback.egress(url))
     request = request_for(payment_id)
     assert told(await cut_off.refund(request)) == "unknown no_response"
     assert told(await gateway.find_refund(request)) == "confirmed succeeded"

@@ -10,10 +10,10 @@ import pytest
 from pydantic import SecretStr
 
 from gateways import stripe_wire as wire
-from gateways.egress import Egress
 from gateways.protocols import PaymentGateway, RefundRequest, SystemUnavailable
 from gateways.registry import Endpoint, payment_gateway
 from schemas.effects import Attempt, Confirmed, Failed, Unknown
+from tests import loopback
 
 REQUEST = RefundRequest(
     payment_id="ch_1", amount=1_234, currency="USD", reason="damaged", operation_id="op_1", idempotency_key="key_1"
@@ -61,7 +61,7 @@ def stripe() -> Stripe:
 async def gateway(stripe: Stripe) -> AsyncIterator[PaymentGateway]:
     endpoint = Endpoint(base_url="https://stripe.test", api_key=SecretStr("sk_test_1"))
     async with httpx.AsyncClient(transport=httpx.MockTransport(stripe.answer)) as client:
-        yield payment_gateway("stripe", endpoint, client, Egress([endpoint.base_url]))
+        yield payment_gateway("stripe", endpoint, client, loopback.egress(endpoint.base_url))
 
 
 Refund = Callable[..., Awaitable[Attempt]]

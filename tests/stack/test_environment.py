@@ -25,6 +25,7 @@ def test_everything_points_to_the_stack() -> None:
     assert told["COUNTERSEAL_SANDBOX_WEBHOOK_SECRET"] == "w"
     assert told["COUNTERSEAL_TRACES_FILE"] == "/data/traces/api.jsonl"
     assert told["COUNTERSEAL_PAYMENT_GATEWAY"] == "sandbox"
+    assert told["COUNTERSEAL_PRIVATE_NETWORKS"] == "payments,orders"
 
 
 def test_what_is_the_callers_choice_wins() -> None:
@@ -35,6 +36,7 @@ def test_what_is_the_callers_choice_wins() -> None:
         "COUNTERSEAL_POLICY": "/etc/policy.yaml",
         "COUNTERSEAL_TOOLS_PATH": "/opt/tools",
         "COUNTERSEAL_MASTER_KEY_FILE": "/etc/master.key",
+        "COUNTERSEAL_PRIVATE_NETWORKS": "orders",
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318",
     }
     told = environment(**choices)

@@ -13,7 +13,6 @@ import pytest
 from pydantic import SecretStr
 
 from activities.patience import Patience
-from gateways.http import new_client
 from gateways.protocols import PaymentGateway, RefundRequest, Systems
 from ledger.approvals import Verdict
 from ledger.records import CallRecord
@@ -24,6 +23,7 @@ from schemas.decisions import Approval
 from schemas.effects import Attempt, Inspection
 from schemas.facts import Payment, Refund
 from tests.activities.desk import Desk
+from tests.loopback import plain_client
 from tests.service import Service, Started, refund_arguments, until, working
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -123,7 +123,7 @@ async def _cancel_now(desk: Desk, approval: Approval) -> bool:
 
 
 async def _refund_requests(service: Service) -> int:
-    async with new_client() as client:
+    async with plain_client() as client:
         found = (await client.get(f"{service.outside.urls.gateway}/_requests")).json()["requests"]
     return sum(each["operation"] == "refund" for each in found)
 
@@ -293,7 +293,7 @@ async def test_a_refund_that_fails_days_later_is_undone_said_aloud_and_can_be_ma
     record = await until(looked)
     assert (record.status, await running.core.ledger.alerts.of(record.request_id)) == ("executed", [])
 
-    async with new_client() as client:
+    async with plain_client() as client:
         url = f"{running.outside.urls.gateway}/_refunds/{record.remote_id}"
         (await client.post(url, json={"status": "failed"})).raise_for_status()
     await _pass_until_the_next_look(running, record, days=1)

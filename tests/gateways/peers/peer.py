@@ -14,8 +14,8 @@ from typing import ClassVar, Literal
 import httpx
 from pydantic import SecretStr
 
-from gateways.egress import Egress
 from gateways.registry import Endpoint
+from tests import loopback
 
 Urls = Mapping[str, str]
 """Base URLs by name; `gateway` is always there."""
@@ -69,7 +69,7 @@ class Peer(ABC):
     def __init__(self, urls: Urls, client: httpx.AsyncClient) -> None:
         self.urls = urls
         self.client = client
-        self.egress = Egress(urls.values())
+        self.egress = loopback.egress(*urls.values())
 
     @property
     def url(self) -> str:
