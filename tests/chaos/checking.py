@@ -94,7 +94,7 @@ def every_effect_is_a_calls(evidence: Evidence) -> Iterator[Violation]:
 
 
 def every_executed_call_has_its_effect(evidence: Evidence) -> Iterator[Violation]:
-    """Executed means that it happened; reversed means that it was given back."""
+    """Executed means that it happened and stands; reversed means that it was given back."""
     effects = {effect.operation_id: effect for effect in evidence.effects}
     changes = {operation.operation_id for operation in evidence.operations}
     for call in evidence.calls:
@@ -103,6 +103,8 @@ def every_executed_call_has_its_effect(evidence: Evidence) -> Iterator[Violation
         operation_id = call.intents[0]["operation_id"] if call.intents else None
         if call.status == "executed" and operation_id not in (effects if call.tool == REFUND else changes):
             yield Violation("an executed call without an effect", call.request_id, call.tool)
+        if call.status == "executed" and operation_id in effects and not effects[operation_id].stands:
+            yield Violation("a refund failed later, and the ledger does not know", call.request_id)
         if call.first("effect.reversed") and operation_id in effects and effects[operation_id].stands:
             yield Violation("a reversed effect stands", call.request_id)
 

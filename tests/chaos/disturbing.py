@@ -25,15 +25,29 @@ _PAUSE_SECONDS = (0.5, 3.0)
 # Longer than Temporal waits for a worker before it gives its work to another one: it wakes up and is not alone.
 _LONG_PAUSE_SECONDS = (11.0, 14.0)
 _PRESENT_SECONDS = 10
+# Now and then the next thing happens before what the last one broke is up again.
+_RECOVERED = 0.7
 
 
-def schedule(seed: int, *, gap: tuple[float, float], long_pauses: bool) -> Iterator[tuple[float, str, float]]:
-    """Pure. (seconds to wait before, what, for how long) for ever; every kind comes once before any comes again."""
+@dataclass(frozen=True)
+class Disturbance:
+    """One of `DISTURBANCES`: `after` seconds in which all may work (`recovered`: counted from when all is up again),
+    a pause lasts for `seconds`."""
+
+    what: str
+    after: float
+    recovered: bool
+    seconds: float
+
+
+def schedule(seed: int, *, gap: tuple[float, float], long_pauses: bool) -> Iterator[Disturbance]:
+    """Pure. What happens, for ever; every kind comes once before any comes again."""
     dice = random.Random(f"disturbances/{seed}")
     while True:
         for what in dice.sample(DISTURBANCES, len(DISTURBANCES)):
             long = long_pauses and what in ("pause worker", "pause api") and dice.random() < 0.5
-            yield dice.uniform(*gap), what, dice.uniform(*(_LONG_PAUSE_SECONDS if long else _PAUSE_SECONDS))
+            seconds = dice.uniform(*(_LONG_PAUSE_SECONDS if long else _PAUSE_SECONDS))
+            yield Disturbance(what, dice.uniform(*gap), dice.random() < _RECOVERED, seconds)
 
 
 @dataclass(frozen=True)
@@ -43,14 +57,17 @@ class Disturber:
     stack: ChaosStack
     journal: Journal
 
-    async def work(self, plan: Iterator[tuple[float, str, float]], done: Callable[[str], None]) -> None:
+    async def work(self, plan: Iterator[Disturbance], done: Callable[[str], None]) -> None:
         """Until cancelled; nothing stays paused. `done` is told what was done."""
-        for wait, what, seconds in plan:
+        for each in plan:
             await self.stack.until_ready()
-            await asyncio.sleep(wait)
-            if await (self._pause(PAUSES[what], seconds) if what in PAUSES else self._kill(what)):
-                self.journal.write("disturbed", what=what)
-                done(what)
+            if each.recovered:
+                await self.stack.until_answering()
+            await asyncio.sleep(each.after)
+            pausing = PAUSES.get(each.what)
+            if await (self._pause(pausing, each.seconds) if pausing else self._kill(each.what)):
+                self.journal.write("disturbed", what=each.what)
+                done(each.what)
 
     async def _kill(self, what: str) -> bool:
         process, number = KILLS[what]

@@ -100,7 +100,9 @@ class Load:
             agent = await self._begin(scenario)
             patience = 0.5 if scenario.deciding == "nobody" else _PATIENCE
             for wave in scenario.waves:
-                await asyncio.gather(*(self._send(agent, call, patience) for call in wave))
+                replies = await asyncio.gather(*(self._send(agent, call, patience) for call in wave))
+                if scenario.sent_back and wave is scenario.waves[0]:
+                    await self._send_back(agent, replies[0])
 
     async def _begin(self, scenario: Scenario) -> Agent:
         """Put the order where the service finds it, the faults before it, and open the run."""
@@ -112,6 +114,8 @@ class Load:
         await self.wire.sandbox("PUT", "store", f"/_orders/{order.order_id}", order_line(scenario))
         if scenario.faults:
             await self.wire.sandbox("POST", "gateway", "/_faults", list(scenario.faults))
+        if scenario.webhooks:
+            await self.wire.sandbox("POST", "gateway", "/_webhooks", scenario.webhooks)
         body = {
             "agent_id": "example-agent",
             "actor_id": "user_example",
@@ -129,9 +133,16 @@ class Load:
         self.cases[run["customer_id"]] = Case(run["deciding"], agent)
         return agent
 
-    async def _send(self, agent: Agent, call: Call, patience: float, resting: frozenset[str] = SETTLED) -> None:
+    async def _send(self, agent: Agent, call: Call, patience: float, resting: frozenset[str] = SETTLED) -> Line:
         reply = await agent.call(call.tool, call.arguments, dry_run=call.dry_run)
-        await until_it_rests(agent, reply, patience, resting)
+        return await until_it_rests(agent, reply, patience, resting)
+
+    async def _send_back(self, agent: Agent, reply: Line) -> None:
+        """The bank returns a refund that was executed; the service hears of it from the gateway."""
+        if reply["status"] != "executed":
+            return
+        await self.wire.sandbox("POST", "gateway", f"/_refunds/{reply['result']['refund_id']}", {"status": "failed"})
+        await until_it_rests(agent, reply, _PATIENCE, SETTLED - {"executed"})
 
     async def sweep(self) -> None:
         """Send again whatever was sent; wait, with the people at work, until nothing of it is on its way.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import httpx
 import yaml
 
 from policy.load import DEFAULT_POLICY
@@ -40,6 +41,7 @@ _STILL_MOVING = """
 SELECT count(*) FROM calls c
 WHERE c.status = 'in_progress' OR (c.status = 'outcome_unknown' AND c.review IS NULL)
    OR (c.status = 'pending_approval' AND EXISTS (SELECT FROM decisions d WHERE d.request_id = c.request_id))
+   OR (c.status = 'executed' AND c.remote_id = ANY ($1::text[]))
 """
 
 Say = Callable[[str], None]
@@ -47,17 +49,21 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Size:
-    """How large a run is: calls to send at least, seconds that it may send them for, seconds between disturbances."""
+    """How large a run is: calls to send at least, seconds that it may send them for."""
 
     calls: int
     seconds: float
     seed: int
-    gap: tuple[float, float] = (1.5, 4.0)
 
     @property
     def large(self) -> bool:
         """Large enough for what takes long, and for every kind of fault."""
         return self.calls >= 300
+
+    @property
+    def gap(self) -> tuple[float, float]:
+        """Seconds between disturbances: a small run has to have them all in its short time."""
+        return (2.0, 8.0) if self.large else (0.5, 2.0)
 
     @property
     def crashes(self) -> int:
@@ -190,11 +196,11 @@ class Machine:
         async with self._load("sweep") as load:
             await self._within(load, _SWEEP_SECONDS, "the agents' sweep did not end")
         self.say("waiting until nothing moves")
-        await self._until_nothing_moves(_REST_SECONDS)
-        async with self._load("look") as load:
-            await self._within(load, _LOOK_SECONDS, "the agents' last look did not end")
         outside = self._outside()
         try:
+            await self._until_nothing_moves(outside, _REST_SECONDS)
+            async with self._load("look") as load:
+                await self._within(load, _LOOK_SECONDS, "the agents' last look did not end")
             await outside.record(self.folder)
             faults = await outside.faults()
         finally:
@@ -202,13 +208,15 @@ class Machine:
         await self._export()
         return faults
 
-    async def _until_nothing_moves(self, seconds: float) -> None:
+    async def _until_nothing_moves(self, outside: Outside, seconds: float) -> None:
+        """Calls that are under way, or whose effect was given back and who have not heard of it."""
         end, moving = time.monotonic() + seconds, -1
         while moving and time.monotonic() < end:
-            with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, httpx.TransportError):
+                given_back = await outside.given_back()
                 connection = await asyncpg.connect(self._info()["database"], timeout=5)
                 try:
-                    moving = await connection.fetchval(_STILL_MOVING)
+                    moving = await connection.fetchval(_STILL_MOVING, given_back)
                 finally:
                     await connection.close()
             await asyncio.sleep(0.5)

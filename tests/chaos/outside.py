@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from sandbox.faults import KINDS
+from tests.chaos.evidence import GIVEN_BACK
 from tests.chaos.journal import lines
 
 
@@ -22,6 +23,11 @@ class Outside:
     async def clear_faults(self) -> None:
         """From now on everything goes well."""
         (await self._http.delete(f"{self._gateway}/_faults")).raise_for_status()
+
+    async def given_back(self) -> list[str]:
+        """The ids of the refunds that failed later."""
+        effects = (await self._get(f"{self._gateway}/_effects"))["effects"]
+        return [each["refund_id"] for each in effects if each["status"] in GIVEN_BACK]
 
     async def record(self, folder: Path) -> None:
         """Write what happened: `effects.jsonl`, and `operations.jsonl` of the orders that the agents' log names."""

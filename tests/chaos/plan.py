@@ -23,6 +23,15 @@ _DECIDING: tuple[Deciding, ...] = (
     *("approve", "approve", "approve", "deny", "both", "both", "twice", "withdraw", "withdraw", "nobody"),
 )
 
+_WEBHOOKS: tuple[Json, ...] = (
+    {"do": "repeat", "last": 5},
+    {"do": "reverse", "last": 5},
+    {"do": "before_answer", "times": 2},
+    {"do": "unknown_object"},
+    {"do": "forge", "how": "wrong_signature"},
+    {"do": "forge", "how": "old_timestamp"},
+)
+
 _ARGUMENTS = {"delay": ("1", "3"), "late_visible": (str(LATE_SECONDS),), "429": ("1:rate_limit", "1:lock_timeout")}
 _WRITE_FAULTS = [
     f"{name}:{argument}" if argument else name for name in sorted(KINDS) for argument in _ARGUMENTS.get(name, ("",))
@@ -65,6 +74,10 @@ class Scenario:
     waves: tuple[Wave, ...]
     deciding: Deciding
     faults: tuple[Json, ...]
+    webhooks: Json | None
+    """How the gateway's webhooks are made awkward meanwhile."""
+    sent_back: bool
+    """The bank sends the refund of the first wave back before the next one."""
 
     @property
     def calls(self) -> int:
@@ -76,12 +89,14 @@ def scenarios(seed: int) -> Iterator[Scenario]:
     """The stream of a seed."""
     dice = random.Random(seed)
     kinds, deciding, faults = _deck(dice, list(_KINDS)), _deck(dice, _DECIDING), _faults(dice)
+    webhooks = _deck(dice, _WEBHOOKS)
     number = 0
     while True:
         number += 1
         kind = next(kinds)
         spoiled = kind in _SPOILED and dice.random() < 0.6
-        yield _KINDS[kind](_Draft(dice, number, kind, next(deciding), next(faults) if spoiled else ()))
+        awkward = next(webhooks) if dice.random() < 0.3 else None
+        yield _KINDS[kind](_Draft(dice, number, kind, next(deciding), next(faults) if spoiled else (), awkward))
 
 
 def _deck(dice: random.Random, cards: Sequence[T]) -> Iterator[T]:
@@ -110,9 +125,15 @@ class _Draft:
     kind: str
     deciding: Deciding
     faults: tuple[tuple[str, str], ...]
+    webhooks: Json | None
 
     def made(
-        self, order: Order, *waves: Sequence[Call], fraud: bool = False, deciding: Deciding = "approve"
+        self,
+        order: Order,
+        *waves: Sequence[Call],
+        fraud: bool = False,
+        deciding: Deciding = "approve",
+        sent_back: bool = False,
     ) -> Scenario:
         script: tuple[Json, ...] = tuple(
             {"operation": operation, "do": do, "times": 1, "payment_id": order.payment_id}
@@ -120,7 +141,9 @@ class _Draft:
         )
         customer_id = f"cus_{self.token(12)}"
         of = tuple(tuple(wave) for wave in waves)
-        return Scenario(self.number, self.kind, customer_id, fraud, order, of, deciding, script)
+        return Scenario(
+            self.number, self.kind, customer_id, fraud, order, of, deciding, script, self.webhooks, sent_back
+        )
 
     def token(self, length: int) -> str:
         return f"{self.dice.getrandbits(4 * length):0{length}x}"
@@ -208,6 +231,12 @@ def _duplicate(draft: _Draft) -> Scenario:
     )
 
 
+def _sent_back(draft: _Draft) -> Scenario:
+    """A whole order is refunded, its bank sends that back, and the whole order is refunded again."""
+    order = draft.order(9_000)
+    return draft.made(order, [draft.refund(order, 9_000)], [draft.refund(order, 9_000)], sent_back=True)
+
+
 def _run_limit(draft: _Draft) -> Scenario:
     """More refunds at once than a run may make."""
     order = draft.order(15_000)
@@ -241,6 +270,7 @@ _KINDS = {
     "partials": _partials,
     "large partials": _large_partials,
     "duplicate": _duplicate,
+    "sent back": _sent_back,
     "run limit": _run_limit,
     "changes": _changes,
     "dry": _dry,

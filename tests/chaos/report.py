@@ -57,8 +57,9 @@ class Report:
         yield from _table("Codes", Counter(call.code for call in calls))
         yield from _table("Events", self._events())
         yield from _table("Answers to agents", self._answers())
-        yield f"The whole stack gave up and was started again: {self.restarts} times"
-        yield f"Refunds at the gateway: {len(self.evidence.effects)}; {self._late()} failed after they were reported"
+        yield f"The whole stack was started again {self.restarts} times"
+        given_back = sum(not effect.stands for effect in self.evidence.effects)
+        yield f"Refunds at the gateway: {len(self.evidence.effects)}, of which {given_back} failed later"
         if self.untried:
             yield f"Not tried: {', '.join(self.untried)}"
         for violation in self.violations:
@@ -76,12 +77,6 @@ class Report:
         found = Counter("none" for line in self.evidence.agents if line["kind"] == "lost")
         found.update(f"HTTP {line['http']}" for line in self.evidence.agents if line["kind"] == "told")
         return found
-
-    def _late(self) -> int:
-        """Refunds that failed after the service had believed them, and that it has not heard of yet."""
-        failed = {effect.operation_id for effect in self.evidence.effects if not effect.stands}
-        executed = (call for call in self.evidence.calls if call.status == "executed")
-        return sum(intent["operation_id"] in failed for call in executed for intent in call.intents[:1])
 
 
 def _table(title: str, counted: Mapping[str, int]) -> Iterator[str]:

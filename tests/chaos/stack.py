@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import psutil
 
 from runtime.stack.child import recorded_process, wait_until_ended
@@ -17,6 +19,7 @@ from runtime.stack.files import DataFolder
 
 _UP = (sys.executable, "-m", "runtime.cli.main", "up")
 _READY_SECONDS = 120
+_ANSWERING_SECONDS = 20
 _STOP_SECONDS = 90
 
 
@@ -48,6 +51,18 @@ class ChaosStack:
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise StackFailure(f"the stack is not ready after {_READY_SECONDS} s, see {self.output}") from None
+
+    async def until_answering(self) -> None:
+        """Wait, for a moment at most, until the API can do its work and there is a worker."""
+        async with httpx.AsyncClient(trust_env=False, timeout=2) as client:
+            for _ in range(_ANSWERING_SECONDS * 5):
+                with contextlib.suppress(httpx.HTTPError, OSError, ValueError, KeyError):
+                    api = json.loads(self.ready_file.read_text())["api"]
+                    if (await client.get(f"{api}/readyz")).status_code == 200 and (
+                        self.data.run / "worker.ready"
+                    ).exists():
+                        return
+                await asyncio.sleep(0.2)
 
     async def keep(self) -> None:
         """Until cancelled: start it again whenever it has ended. Processes that die again and again make the supervisor

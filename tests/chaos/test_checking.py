@@ -204,6 +204,10 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
     "a change failed and standing": (settled_change_otherwise, "an effect stands, and its call ended without one"),
     "executed without effect": (lambda e: replace(e, effects=e.effects[1:]), "an executed call without an effect"),
     "a change without effect": (lambda e: replace(e, operations=[]), "an executed call without an effect"),
+    "failed later and not known": (
+        lambda e: with_effect(e, 0, status="failed"),
+        "a refund failed later, and the ledger does not know",
+    ),
     "reversed and standing": (reversed_and_standing, "a reversed effect stands"),
     "over-refunded outside": (over_refunded_outside, "more was refunded than was paid"),
     "over-refunded in the ledger": (over_refunded_in_the_ledger, "more was refunded than was paid"),

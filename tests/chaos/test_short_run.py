@@ -15,8 +15,8 @@ SHORT = [(2, 40)]
 
 @pytest.mark.parametrize(("seed", "calls"), SHORT)
 async def test_nothing_is_lost_or_done_twice(seed: int, calls: int, tmp_path: Path) -> None:
-    progress: list[str] = []
-    report = await run(Size(calls, seconds=100, seed=seed), tmp_path / "evidence", progress.append)
+    # So many seconds are for a machine that is busy with other things; on one of its own it takes a quarter of them.
+    report = await run(Size(calls, seconds=300, seed=seed), tmp_path / "evidence", lambda line: None)
     said = "\n".join([*report.lines(), f"evidence: {tmp_path / 'evidence'}"])
     assert report.violations == [], said
     assert report.untried == [], said

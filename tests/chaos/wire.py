@@ -11,7 +11,7 @@ import httpx
 
 from tests.chaos.journal import Journal
 
-_AGAIN_SECONDS = (0.2, 1.0)
+_AGAIN_SECONDS = (0.3, 1.5)
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,7 @@ class Wire:
         while True:
             try:
                 response = await self.http.request(method, self.info["sandbox"][which] + path, json=body)
-                response.raise_for_status()
-                return response.json()
+                return response.raise_for_status().json()
             except (httpx.TransportError, KeyError):
                 await pause()
 
@@ -117,8 +116,9 @@ SETTLED = frozenset({"executed", "refused", "denied", "expired", "cancelled", "f
 
 async def until_it_rests(
     agent: Agent, reply: dict[str, Any], seconds: float, resting: frozenset[str] = SETTLED
-) -> None:
-    """Ask on until the call has settled (or stands as `resting` says), for as long as the agent has patience."""
+) -> dict[str, Any]:
+    """Ask on until the call has settled (or stands as `resting` says), for as long as the agent has patience: what it
+    was told last."""
     try:
         async with asyncio.timeout(seconds):
             while reply["status"] not in resting and not reply.get("dry_run"):
@@ -127,3 +127,4 @@ async def until_it_rests(
                 await asyncio.sleep(0.3)
     except TimeoutError:
         pass
+    return reply
