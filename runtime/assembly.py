@@ -87,9 +87,7 @@ async def activity_services(
             tenant=settings.tenant,
             inline=inline,
             committed=committed,
-            patience=Patience(
-                timedelta(seconds=settings.absence_seconds), timedelta(seconds=settings.review_seconds)
-            ),
+            patience=Patience(timedelta(seconds=settings.absence_seconds), timedelta(seconds=settings.review_seconds)),
             reached=crash_at(settings.crash_points),
         )
 
@@ -121,6 +119,8 @@ def _payments_endpoint(settings: Settings) -> Endpoint:
     if settings.payment_gateway == "sandbox":
         base, key = settings.sandbox_gateway_url, settings.sandbox_gateway_key
         names = "COUNTERSEAL_SANDBOX_GATEWAY_URL and COUNTERSEAL_SANDBOX_GATEWAY_KEY"
+    elif settings.payment_gateway == "paypal":
+        return _paypal_endpoint(settings)
     else:
         base, key = settings.stripe_api_base, settings.stripe_api_key
         names = "COUNTERSEAL_STRIPE_API_BASE and COUNTERSEAL_STRIPE_API_KEY"
@@ -129,3 +129,17 @@ def _payments_endpoint(settings: Settings) -> Endpoint:
     ours = settings.payment_gateway == "sandbox"
     name = "sandbox_gateway_key" if ours else "stripe_api_key"
     return Endpoint(base, key, settings.exchange_seconds, propagate_trace=ours, credential_id=f"settings:{name}")
+
+
+def _paypal_endpoint(settings: Settings) -> Endpoint:
+    client_id, secret = settings.paypal_client_id, settings.paypal_client_secret
+    if not client_id or secret is None:
+        names = "COUNTERSEAL_PAYPAL_CLIENT_ID and COUNTERSEAL_PAYPAL_CLIENT_SECRET"
+        raise SettingsError(f"{names} are needed: the payment gateway is paypal")
+    return Endpoint(
+        settings.paypal_api_base,
+        secret,
+        settings.exchange_seconds,
+        credential_id="settings:paypal_client_secret",
+        client_id=client_id,
+    )

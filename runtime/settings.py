@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     """A folder with a team's own tools."""
 
     payment_gateway: str = "sandbox"
-    """`sandbox` or `stripe`."""
+    """`sandbox`, `stripe` or `paypal`."""
     sandbox_gateway_url: str | None = None
     """Base URL of the sandbox's gateway; needed where the gateway is `sandbox`."""
     sandbox_gateway_key: SecretStr | None = None
@@ -76,6 +76,17 @@ class Settings(BaseSettings):
     stripe_webhook_secret: SecretStr | None = None
     """The secret (`whsec_…`) of the endpoint `{public_url}/v1/webhooks/stripe` at Stripe; several, separated by
     commas, while one replaces another. Without one no webhooks are taken."""
+    paypal_api_base: str = "https://api-m.paypal.com"
+    """Base URL of the PayPal API."""
+    paypal_client_id: str | None = None
+    """The client id of a PayPal app that may read payments and disputes and refund captures; needed where the gateway
+    is `paypal`."""
+    paypal_client_secret: SecretStr | None = None
+    """That app's secret."""
+    paypal_webhook_id: str | None = None
+    """The id that PayPal gave the webhook `{public_url}/v1/webhooks/paypal`. Without one no webhooks are taken."""
+    paypal_webhook_authorities: Path | None = None
+    """A PEM file of the authorities that PayPal's signing certificates chain to, in place of the usual ones."""
     store_url: str | None = None
     """Base URL of the order system."""
     store_key: SecretStr | None = None

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from pydantic import SecretStr
 
+from gateways.paypal_certificates import Certificates, Signer
+from gateways.paypal_webhooks import PayPalWebhooks
 from gateways.registry import webhook_reader
 from gateways.webhooks import WebhookReader
 from runtime.settings import Settings, SettingsError
@@ -12,6 +14,8 @@ from runtime.settings import Settings, SettingsError
 def webhook_readers(settings: Settings) -> Mapping[str, WebhookReader]:
     """By the gateway's name; nothing without a secret. Raises SettingsError for a secret that cannot be one."""
     name = settings.payment_gateway
+    if name == "paypal":
+        return _paypal(settings)
     given = {"sandbox": settings.sandbox_webhook_secret, "stripe": settings.stripe_webhook_secret}.get(name)
     if given is None:
         return {}
@@ -20,3 +24,15 @@ def webhook_readers(settings: Settings) -> Mapping[str, WebhookReader]:
         return {name: webhook_reader(name, secrets)}
     except ValueError:
         raise SettingsError(f"COUNTERSEAL_{name.upper()}_WEBHOOK_SECRET: a secret is empty") from None
+
+
+def _paypal(settings: Settings) -> Mapping[str, WebhookReader]:
+    """PayPal signs with certificates of its own; what a webhook is known by is its id."""
+    if not settings.paypal_webhook_id:
+        return {}
+    try:
+        signer = Signer.of(settings.paypal_api_base, settings.paypal_webhook_authorities)
+        certificates = Certificates(signer, private=settings.private_systems())
+        return {"paypal": PayPalWebhooks(certificates, settings.paypal_webhook_id)}
+    except ValueError as problem:
+        raise SettingsError(f"COUNTERSEAL_PAYPAL_…: {problem}") from None
