@@ -8,13 +8,12 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from ipaddress import ip_address
 from typing import cast
 
 import httpcore
 import httpx
 
-from gateways.addresses import Address, is_plain_name, is_private, is_public, literal
+from gateways.addresses import Address, is_private, is_public, literal
 from gateways.egress import Denial, EgressDenied, Passage, current
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -73,15 +72,12 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
     async def _addresses(self, passage: Passage, seconds: float | None) -> list[Address]:
         """All addresses of the host. One that it may not have denies it all: its name is in other hands."""
         address = literal(passage.host)
-        if address is not None:
-            addresses = [address]
-        elif is_plain_name(passage.host):
-            addresses = list(map(ip_address, await self._resolved(passage, seconds)))
-        else:
-            raise passage.refused("url_not_plain")
-        for each in addresses:
-            if not (is_public(each) or (passage.private and is_private(each))):
+        found = [address] if address is not None else map(literal, await self._resolved(passage, seconds))
+        addresses: list[Address] = []
+        for each in found:
+            if each is None or not (is_public(each) or (passage.private and is_private(each))):
                 raise passage.refused("address_not_allowed")
+            addresses.append(each)
         return addresses
 
     async def _resolved(self, passage: Passage, seconds: float | None) -> Sequence[str]:
