@@ -16,6 +16,7 @@ from api.looking import look_again
 from api.openapi import JSON, problem
 from api.problems import Refused, refuse
 from gateways.webhooks import NotGenuineError, Notice
+from ledger.records import CallRecord
 from schemas.codes import Code
 from schemas.ids import is_operation_id
 from schemas.replies import Explanation
@@ -67,7 +68,7 @@ async def take_webhook(gateway: str, request: Request, services: Services) -> Re
     return Response()
 
 
-async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "unknown"]:
+async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "nothing_new", "unknown"]:
     """Has the call that the notice is about looked at again; returns once that is durable.
 
     Raises Refused (TEMPORARY_FAILURE) when Temporal is away, and what the database raises when that is.
@@ -77,6 +78,11 @@ async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "u
     call = await services.ledger.calls.by_effect(notice.operation_id if ours else None, notice.refund_id)
     if call is None:
         return "unknown"
+    # Most are about a refund just made, whose answer arrived: a look at each would double what a call costs.
+    if notice.status is not None and says_nothing_new(
+        notice, await services.ledger.of(call.tenant).calls.read(call.request_id)
+    ):
+        return "nothing_new"
     try:
         async with asyncio.timeout(_TEMPORAL_SECONDS):
             await look_again(services.temporal, services.catalog, services.task_queue, call)
@@ -84,6 +90,20 @@ async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "u
         _log.warning("webhook_not_passed_on", error_type=type(problem).__name__)
         raise refuse(Code.TEMPORARY_FAILURE, Explanation(retry_after_seconds=_RETRY_SECONDS)) from None
     return "passed_on"
+
+
+def says_nothing_new(notice: Notice, record: CallRecord) -> bool:
+    """Pure. Whether a call's very refund was found at the gateway to be as the notice says it is.
+
+    Not so for another refund under the same operation id: two are one too many.
+    """
+    result = record.details.result
+    return (
+        record.status == "executed"
+        and notice.refund_id == record.remote_id
+        and result is not None
+        and result.get("status") == notice.status
+    )
 
 
 def _received(gateway: str, outcome: str) -> None:

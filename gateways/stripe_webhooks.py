@@ -26,6 +26,7 @@ class _Refund(Border):
     charge: RemoteId | None = None
     payment_intent: RemoteId | None = None
     metadata: dict[str, str] | None = None
+    status: str | None = None
 
 
 class _Charge(Border):
@@ -123,6 +124,7 @@ def _notice(event: _Event) -> Notice:
                 operation_id=(refund.metadata or {}).get(OPERATION),
                 refund_id=refund.id,
                 payment_id=refund.payment_intent or refund.charge,
+                status=refund.status,
             )
         case _Charge() as charge:
             return Notice(event_id=event.id, payment_id=charge.payment_intent or charge.id)

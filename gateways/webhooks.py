@@ -8,12 +8,16 @@ from schemas.base import Model
 
 
 class Notice(Model):
-    """What a genuine webhook is about. Each name is None where the gateway did not give it."""
+    """What a genuine webhook is about. Each name is None where the gateway did not give it.
+
+    `status` is what the event says of the refund. It is good for seeing that nothing is new, and for nothing else.
+    """
 
     event_id: str
     operation_id: str | None = None
     refund_id: str | None = None
     payment_id: str | None = None
+    status: str | None = None
 
 
 class NotGenuineError(Exception):

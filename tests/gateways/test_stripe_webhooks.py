@@ -71,7 +71,7 @@ async def refusal(reader: WebhookReader, headers: dict[str, str], body: bytes, n
 async def test_a_refund_is_named(reader: WebhookReader, type_: str) -> None:
     body = event(type_, REFUND)
     assert await reader.read(header(body, NEW), body, NOW) == Notice(
-        event_id="evt_1", operation_id="op_1", refund_id="re_1", payment_id="pi_1"
+        event_id="evt_1", operation_id="op_1", refund_id="re_1", payment_id="pi_1", status="failed"
     )
 
 
@@ -95,7 +95,7 @@ async def test_a_payment_is_named(reader: WebhookReader, type_: str, content: di
 async def test_a_refund_by_hand_has_no_operation(reader: WebhookReader) -> None:
     body = event("refund.created", REFUND | {"metadata": {}, "payment_intent": None})
     assert await reader.read(header(body, NEW), body, NOW) == Notice(
-        event_id="evt_1", refund_id="re_1", payment_id="ch_1"
+        event_id="evt_1", refund_id="re_1", payment_id="ch_1", status="failed"
     )
 
 
