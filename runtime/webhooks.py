@@ -17,7 +17,7 @@ def webhook_readers(settings: Settings) -> Mapping[str, WebhookReader]:
     if name == "paypal":
         return _paypal(settings)
     given = {"sandbox": settings.sandbox_webhook_secret, "stripe": settings.stripe_webhook_secret}.get(name)
-    if given is None:
+    if given is None or not given.get_secret_value().strip():
         return {}
     secrets = tuple(SecretStr(each.strip()) for each in given.get_secret_value().split(","))
     try:
