@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
 import yaml
 
 from policy.load import DEFAULT_POLICY
@@ -212,7 +211,7 @@ class Machine:
         """Calls that are under way, or whose effect was given back and who have not heard of it."""
         end, moving = time.monotonic() + seconds, -1
         while moving and time.monotonic() < end:
-            with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, httpx.TransportError):
+            with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 given_back = await outside.given_back()
                 connection = await asyncpg.connect(self._info()["database"], timeout=5)
                 try:

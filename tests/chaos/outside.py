@@ -1,5 +1,7 @@
 """The outside's own record, read from the sandbox into the folder of the evidence; its faults cleared."""
 
+import asyncio
+import contextlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -10,6 +12,9 @@ import httpx
 from sandbox.faults import KINDS
 from tests.chaos.evidence import GIVEN_BACK
 from tests.chaos.journal import lines
+from tests.chaos.stack import StackFailure
+
+_BACK_SECONDS = 60
 
 
 class Outside:
@@ -22,7 +27,7 @@ class Outside:
 
     async def clear_faults(self) -> None:
         """From now on everything goes well."""
-        (await self._http.delete(f"{self._gateway}/_faults")).raise_for_status()
+        (await self._request("DELETE", f"{self._gateway}/_faults")).raise_for_status()
 
     async def given_back(self) -> list[str]:
         """The ids of the refunds that failed later."""
@@ -53,9 +58,17 @@ class Outside:
     async def close(self) -> None:
         await self._http.aclose()
 
+    async def _request(self, method: str, url: str) -> httpx.Response:
+        """One request; the sandbox may just be on its way back."""
+        for _ in range(_BACK_SECONDS * 2):
+            with contextlib.suppress(httpx.TransportError):
+                return await self._http.request(method, url, headers=self._authorization)
+            await asyncio.sleep(0.5)
+        raise StackFailure(f"the sandbox did not come back within {_BACK_SECONDS} s")
+
     async def _get(self, url: str) -> Any:
         """The JSON at `url`; None when there is nothing."""
-        response = await self._http.get(url, headers=self._authorization)
+        response = await self._request("GET", url)
         if response.status_code == 404:
             return None
         return response.raise_for_status().json()
