@@ -105,8 +105,8 @@ class Admission:
         if decision.verdict != "free":
             return deciding.refused(call, decision, {}, {})
         trail.mark("authorised")
-        with trail.during("read"):
-            found = await tool.read(arguments, call.binding, self._services.systems)
+        with trail.during("read"), self._services.outside(entry) as systems:
+            found = await tool.read(arguments, call.binding, systems)
         if isinstance(found, Refusal):
             return deciding.refused(call, deciding.refused_by_facts(policy, found), {}, {})
         return deciding.answered(

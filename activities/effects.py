@@ -146,9 +146,9 @@ class Effects:
     async def _look(self, record: CallRecord, effect: Effect, account: Account) -> Inspection:
         # The intent was committed, so this was passed before anything was sent.
         account.trail.mark("authorised")
-        _, tool = self._tool(record)
-        with account.trail.during("inspection"):
-            found = await tool.inspect(effect, self._services.systems)
+        entry, tool = self._tool(record)
+        with account.trail.during("inspection"), self._services.outside(entry) as systems:
+            found = await tool.inspect(effect, systems)
         account.trail.conclude(found)
         return found
 
@@ -228,8 +228,8 @@ class Effects:
         """Send an effect whose intent this very call just committed, and record the outcome."""
         entry, tool = self._tool(record)
         self._services.reached("send.before")
-        with trail.during("effect"):
-            outcome = await tool.execute(effect, self._services.systems)
+        with trail.during("effect"), self._services.outside(entry) as systems:
+            outcome = await tool.execute(effect, systems)
         trail.conclude(outcome)
         self._services.reached("send.after")
         done = tool.done(self._arguments(record), outcome.result) if outcome.kind == "confirmed" else ""

@@ -60,7 +60,8 @@ def idempotency_key(arguments: Arguments) -> str | None:
 async def read_facts(services: Services, call: Call, entry: Entry, arguments: Arguments) -> Proposed | Refusal:
     """Read the facts from their owners. Raises SystemUnavailable when they cannot be had."""
     tool = cast("WriteTool[Any, Any, Any]", entry.tool)
-    facts = await patiently(lambda: tool.read_facts(arguments, call.binding, services.systems))
+    with services.outside(entry) as systems:
+        facts = await patiently(lambda: tool.read_facts(arguments, call.binding, systems))
     if isinstance(facts, Refusal):
         return facts
     return Proposed(call, entry, tool, cast(WriteArguments, arguments), facts)

@@ -28,7 +28,7 @@ from api.pages.forms import Fields, ProtectedForm, matches
 from api.pages.operations import only_operators
 from api.pages.rendering import render
 from api.pages.routing import READS, PageError, page_router
-from api.pages.story import settled_by, told
+from api.pages.story import message_of, settled_by
 from api.pages.unsettled import alert_told, looks, reason_told
 from api.pages.views import workflow_url
 from api.sessions import SignedIn
@@ -36,7 +36,7 @@ from ledger.calls import UnknownCall
 from ledger.principals import Person
 from ledger.records import CallRecord
 from ledger.reviews import Conclusion, Settled
-from schemas.effects import Effect
+from schemas.effects import AlertKind, Effect
 from schemas.ids import is_request_id
 from tools.catalog import Entry
 from tools.protocol import WriteArguments, WriteTool
@@ -217,6 +217,9 @@ async def _show(
     ledger = services.ledger.of(person.tenant)
     events = await ledger.calls.events(record.request_id)
     seen = looks(events)
+    kinds: dict[AlertKind, None] = dict.fromkeys(await ledger.alerts.of(record.request_id))
+    if record.review is None:
+        kinds.pop("needs_review", None)
     return render(
         request,
         "review.html",
@@ -230,11 +233,11 @@ async def _show(
         title=case.title,
         why=reason_told(record.review, operation) if record.review else None,
         concluded=settled_by(events),
-        message=told(record),
+        message=message_of(record),
         sent=sent_fields(case.effect.target, case.tool.untrusted_arguments),
         looks=seen[-_MOST_LOOKS:],
         left_out=max(0, len(seen) - _MOST_LOOKS),
-        alerts=[alert_told(kind, operation).headline for kind in await ledger.alerts.of(record.request_id)],
+        alerts=[alert_told(kind, operation) for kind in kinds],
         notice=notice,
         typed=_BLANK | (form or {}),
         least_evidence=LEAST_EVIDENCE,

@@ -130,12 +130,12 @@ def outcome(approval: Approval, record: CallRecord, events: Sequence[tuple[Event
             return Outcome("wait", "Approved, outcome not known", sentence)
         case "outcome_unknown":
             sentence = (
-                "It was sent, but the answer was lost. Counterseal is looking it up at the other system and does not "
-                "send it again meanwhile. There is nothing you have to do."
+                "It was sent, but the answer was lost. Counterseal is looking it up at the other system, and sends it "
+                "again only where it cannot be done twice. There is nothing you have to do."
             )
             return Outcome("wait", "Approved, outcome not known yet", sentence, live=True)
         case "executed":
-            return Outcome("good", "Approved and done", told(record) + _found_out(events))
+            return Outcome("good", "Approved and done", _told(record) + _found_out(events))
         case _ if any(event.type == "effect.reversed" for _, event in events):
             sentence = "It had been confirmed; later the other system took it back, so it counts as not done."
             return Outcome("bad", "Approved and done, then undone by the other system", sentence)
@@ -143,7 +143,7 @@ def outcome(approval: Approval, record: CallRecord, events: Sequence[tuple[Event
             sentence = f"Its answer was lost. {concluded.operator} found out that it had not happened."
             return Outcome("bad", "Approved, but not done", sentence)
         case _:
-            return Outcome("bad", "Approved, but not done", told(record))
+            return Outcome("bad", "Approved, but not done", _told(record))
 
 
 def _found_out(events: Sequence[tuple[EventRow, Event]]) -> str:
@@ -151,11 +151,15 @@ def _found_out(events: Sequence[tuple[EventRow, Event]]) -> str:
     return f" {concluded.operator} found that out, since its answer was lost." if concluded else ""
 
 
-def told(record: CallRecord) -> str:
-    """The first sentence of what the agent was told: the rest says what an agent should do."""
+def message_of(record: CallRecord) -> str:
+    """What the agent reads of the call as it stands."""
     try:
-        message = record.reply().message
+        return record.reply().message
     except KeyError:
         return REGISTRY[record.code].title + "."
-    first, _, rest = message.partition(". ")
-    return f"{first}." if rest else message
+
+
+def _told(record: CallRecord) -> str:
+    """The first sentence of it: the rest says what an agent should do."""
+    first, _, rest = message_of(record).partition(". ")
+    return f"{first}." if rest else first

@@ -268,6 +268,7 @@ async def test_what_happened_counts_once_it_was_confirmed(desk: Office) -> None:
     assert concluded.evidence == EVIDENCE
     assert desk.temporal.told_to_look == [record.workflow_id]
     shown = (await client.get(page_of(approval))).text
+    assert "An outcome could not be found out" not in shown
     assert "Settled by olga: it happened, as <code>re_found</code>" in shown
     assert EVIDENCE.replace("'", "&#39;") in shown
     assert 'name="evidence"' not in shown
