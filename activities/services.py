@@ -1,6 +1,7 @@
 """What activities work with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -8,13 +9,14 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.patience import Patience
+from gateways.egress import declared
 from gateways.protocols import Systems
 from ledger.ledger import Ledger, TenantLedger
 from ledger.records import CallRecord
 from ledger.signing import DecisionVerifier
 from policy.model import Policy
 from schemas.ids import tenant_of
-from tools.catalog import Catalog
+from tools.catalog import Catalog, Entry
 
 __all__ = ["CrashPoint", "Services", "benign", "workflow_id"]
 
@@ -54,6 +56,12 @@ class Services:
         if tenant is None:
             raise benign("this activity is for calls only", "NoCall")
         return self.ledger.of(tenant)
+
+    @contextmanager
+    def outside(self, entry: Entry) -> Generator[Systems]:
+        """The remote systems, while a tool works with them; those that its manifest does not name are closed to it."""
+        with declared(entry.manifest.systems):
+            yield self.systems
 
     def effect_queue(self, tool: str) -> str:
         entry = self.catalog.get(tool)

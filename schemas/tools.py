@@ -23,6 +23,8 @@ CapabilityClass = Literal[
 ]
 # Which worker holds the credential that the tool's effect needs; "none" runs beside the workflow.
 Queue = Literal["payments", "orders", "messages"]
+# A remote system that a tool may exchange with.
+System = Literal["payments", "orders"]
 # What a worker can serve: the workflows themselves, and the queues of effects.
 WorkerQueue = Literal["workflows", "payments", "orders", "messages"]
 
@@ -43,8 +45,15 @@ class Manifest(Model):
     """The class of action an unknown outcome is reported as, e.g. `refund`."""
     writes: bool
     queue: Queue
+    egress: tuple[System, ...] | None = None
+    """The systems that it may exchange with, for its facts and its effect. Left out: only the one of its `queue`."""
     published: bool = False
     result_max_items: Annotated[int, Field(ge=1, le=100)] = 20
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """What it may exchange with; everything else is denied."""
+        return (self.queue,) if self.egress is None else self.egress
 
 
 class ToolDescription(Model):
