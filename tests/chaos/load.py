@@ -22,7 +22,8 @@ from tests.chaos.people import Case, People
 from tests.chaos.plan import Call, Scenario, customer_line, order_line, scenarios
 from tests.chaos.wire import SETTLED, Agent, Wire, until_it_rests
 
-AGENTS = 8
+AGENTS, MANY_AGENTS = 8, 16
+MANY_CALLS = 300
 _PATIENCE = 12
 _LAST_PATIENCE = 90
 
@@ -87,7 +88,7 @@ class Load:
             return time.monotonic() < end and (self.sent < calls or not self.folder.enough.exists())
 
         async with self._people(), asyncio.TaskGroup() as tasks:
-            for _ in range(AGENTS):
+            for _ in range(MANY_AGENTS if calls >= MANY_CALLS else AGENTS):
                 tasks.create_task(self._play(stream, wanted, calls))
 
     async def _play(self, stream: Iterator[Scenario], wanted: Callable[[], bool], calls: int) -> None:

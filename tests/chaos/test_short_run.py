@@ -9,11 +9,14 @@ import pytest
 
 from tests.chaos.machine import Size, run
 
-SHORT = [(2, 40)]
+RUNS = [
+    # A refund that its bank sent back went unnoticed: the look that the webhook asked for could not read, once.
+    (5, 50),
+]
 """(seed, calls)"""
 
 
-@pytest.mark.parametrize(("seed", "calls"), SHORT)
+@pytest.mark.parametrize(("seed", "calls"), RUNS)
 async def test_nothing_is_lost_or_done_twice(seed: int, calls: int, tmp_path: Path) -> None:
     # So many seconds are for a machine that is busy with other things; on one of its own it takes a quarter of them.
     report = await run(Size(calls, seconds=300, seed=seed), tmp_path / "evidence", lambda line: None)
