@@ -5,6 +5,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -55,6 +56,10 @@ class Remotes:
         self.lasts = 3_600
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            await self._serve(reader, writer)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
             first, *lines = head.decode().split("\r\n")
@@ -232,6 +237,18 @@ async def test_a_missing_token_endpoint_is_no_missing_payment(
     outcome = await gateway.refund(request_for("CAP1"))
     assert isinstance(outcome, Failed)
     assert outcome.code is Code.NETWORK_UNREACHABLE
+
+
+async def test_somebody_elses_404_is_no_missing_payment(
+    remotes: Remotes, serve: Serve, client: httpx.AsyncClient
+) -> None:
+    gateway = PayPalGateway(remote_to(client, await serve(remotes), "Basic x"))
+    remotes.statuses = [404, 404]
+    with pytest.raises(SystemUnavailable, match=r"^payments: http_404$"):
+        await gateway.payment("CAP1")
+    remotes.statuses = [404]
+    with pytest.raises(SystemUnavailable, match=r"^payments: http_404$"):
+        await gateway.refunds("CAP1")
 
 
 async def test_a_revoked_token_does_not_disturb_reads_and_fails_one_write(
