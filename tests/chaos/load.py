@@ -214,6 +214,7 @@ def main() -> None:
 
     async def play() -> None:
         load = Load.of(Folder(options.folder))
+        await load.wire.begin()
         match options.phase:
             case "run":
                 await load.run(options.seed, options.calls, options.seconds)

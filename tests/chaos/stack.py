@@ -47,7 +47,8 @@ class ChaosStack:
         """Wait until everything answers, for the first time or again. Raises StackFailure."""
         try:
             async with asyncio.timeout(_READY_SECONDS):
-                while not self.ready_file.exists():
+                # One that was killed leaves its ready file behind.
+                while self.process("stack") is None or not self.ready_file.exists():
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise StackFailure(f"the stack is not ready after {_READY_SECONDS} s, see {self.output}") from None

@@ -37,6 +37,11 @@ class Wire:
             self._info = json.loads(self.ready_file.read_text())
         return self._info
 
+    async def begin(self) -> None:
+        """Wait until there is a ready file."""
+        while not self.info:
+            await pause()
+
     async def once(self, method: str, path: str, token: str, body: object = None) -> Answer | str:
         """One request to the API: its answer, or in one word why there is none."""
         headers = {"Authorization": f"Bearer {token}"}
