@@ -1,22 +1,25 @@
 """`admit`: from a proposed call to a decided one, and for free calls to an executed one."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from temporalio import activity
 
 from activities import deciding
+from activities.deciding import Proposed
 from activities.diagnosing import Account, followed_step
 from activities.effects import Effects
-from activities.proposals import check_call, read_facts
+from activities.proposals import check_call, counted_in_facts, read_facts
 from activities.services import Services, benign, workflow_id
 from activities.tracing import describe_outcome, describe_tool, step
 from gateways.protocols import SystemUnavailable
 from gateways.trail import Trail
-from ledger.admission import Admitted, AlreadyAdmitted, RequestIdTaken, RunRevoked, RunState
+from ledger.admission import Admitted, AlreadyAdmitted, Reads, RequestIdTaken, RunRevoked, RunState
 from ledger.records import CallRecord
 from schemas.calls import Call, Progress, ToolCallInput
 from schemas.codes import Code
+from schemas.switches import of_tool
 from tools.catalog import Entry
 from tools.protocol import Arguments, ReadTool, Refusal
 
@@ -40,7 +43,9 @@ class Admission:
     async def _admit(self, request: ToolCallInput, account: Account) -> Progress:
         with step("counterseal.admit", request.request_id) as span:
             # Whose run it is says the tenant, as with a token.
-            run = await self._services.ledger.admissions.run(request.run_id, workflow_id())
+            entry = self._services.catalog.get(request.tool)
+            switches = of_tool(request.tool, entry.manifest.capability_classes) if entry else []
+            run = await self._services.ledger.admissions.run(request.run_id, workflow_id(), switches)
             if run is None:
                 raise benign("there is no such run", "UnknownRun")
             if run.existing is not None:
@@ -51,7 +56,7 @@ class Admission:
             describe_tool(span, run.binding, entry.manifest, call.key_hash)
             self._services.reached("intent.before")
             try:
-                record = await self._new(run, call, entry, arguments, account.trail)
+                record, permit_until = await self._new(run, call, entry, arguments, account.trail)
             except AlreadyAdmitted as known:
                 return await self._known(known.request_id)
             except RequestIdTaken:
@@ -61,7 +66,7 @@ class Admission:
             if record.details.effect is not None:
                 self._services.reached("intent.after")
                 account.trail.mark("authorised")
-                record = await self._effects.send(record, record.details.effect, account.trail)
+                record = await self._effects.send(record, record.details.effect, account.trail, permit_until)
             describe_outcome(span, record)
             await account.ended(record)
             self._services.reached("completion.before")
@@ -70,32 +75,66 @@ class Admission:
     async def _known(self, request_id: str) -> Progress:
         return self._effects.resume(await self._services.here.calls.read(request_id))
 
-    async def _new(self, run: RunState, call: Call, entry: Entry, arguments: Arguments, trail: Trail) -> CallRecord:
+    async def _new(
+        self, run: RunState, call: Call, entry: Entry, arguments: Arguments, trail: Trail
+    ) -> tuple[CallRecord, float]:
+        """The call as it was recorded, and until when its effect may begin."""
+        policy, record = self._services.policy, self._services.here.admissions.record
+        if run.switched_off is not None:
+            decision = deciding.switched_off(policy, run.switched_off)
+            return await record(call, deciding.refused(call, decision, {}, {}), run.now), 0.0
         try:
             if isinstance(entry.tool, ReadTool):
                 admitted = await self._read(call, entry, entry.tool, arguments, trail)
-                return await self._services.here.admissions.record(call, admitted, run.now)
+                return await record(call, admitted, run.now), 0.0
             return await self._write(run.now, call, entry, arguments)
         except SystemUnavailable as problem:
             trail.problem = problem.problem
-            admitted = deciding.unreadable(self._services.policy, call, problem.problem)
-            return await self._services.here.admissions.record(call, admitted, run.now)
+            admitted = deciding.unreadable(policy, call, problem.problem)
+            return await record(call, admitted, run.now), 0.0
 
-    async def _write(self, facts_since: datetime, call: Call, entry: Entry, arguments: Arguments) -> CallRecord:
+    async def _write(
+        self, facts_since: datetime, call: Call, entry: Entry, arguments: Arguments
+    ) -> tuple[CallRecord, float]:
         services = self._services
         proposed = await read_facts(services, call, entry, arguments)
+        try:
+            return await self._decide(call, proposed, facts_since)
+        except deciding.ContendedError:
+            counted = []
+            if isinstance(proposed, Proposed):
+                counted = await counted_in_facts(services, proposed, facts_since)
+            proposed = await read_facts(services, call, entry, arguments)
+            return await self._decide(call, proposed, facts_since, counted)
+
+    async def _decide(
+        self, call: Call, proposed: Proposed | Refusal, facts_since: datetime, counted: Sequence[str] | None = None
+    ) -> tuple[CallRecord, float]:
+        """Decide in one transaction. Raises ContendedError, unless it is known which calls the facts contain."""
+        services, permit_until = self._services, 0.0
         if isinstance(proposed, Refusal):
             decision = deciding.refused_by_facts(services.policy, proposed)
             admitted = deciding.refused(call, decision, {}, {})
-            return await services.here.admissions.record(call, admitted, facts_since)
+            return await services.here.admissions.record(call, admitted, facts_since), 0.0
         windows = deciding.windows_for(services.policy.tool(call.tool), proposed)
-        return await services.here.admissions.admit(
+
+        def decide(reads: Reads) -> Admitted:
+            nonlocal permit_until
+            permit_until = reads.permit_until
+            if counted is None:
+                deciding.contend(proposed, reads)
+            return deciding.admit(services.policy, proposed, windows, reads, inline=services.inline)
+
+        record = await services.here.admissions.admit(
             call,
             windows,
             proposed.claim.resource if proposed.claim else None,
             facts_since,
-            lambda reads: deciding.admit(services.policy, proposed, windows, reads, inline=services.inline),
+            decide,
+            proposed.switches,
+            counted or (),
         )
+        return record, permit_until
 
     async def _read(
         self, call: Call, entry: Entry, tool: ReadTool[Any, Any], arguments: Arguments, trail: Trail

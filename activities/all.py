@@ -7,6 +7,7 @@ from activities.admitting import Admission
 from activities.closing import Closing
 from activities.decisions import Decisions
 from activities.effects import Effects
+from activities.inspecting import Inspecting
 from activities.previewing import Previewing
 from activities.services import Services
 
@@ -30,4 +31,5 @@ def workflow_activities(services: Services) -> Sequence[Activity]:
 def effect_activities(services: Services) -> Sequence[Activity]:
     """What needs the credentials of a remote system."""
     effects = Effects(services, Decisions(services))
-    return [effects.execute, effects.inspect, effects.resend, effects.recheck]
+    inspecting = Inspecting(services, effects)
+    return [effects.execute, inspecting.inspect, inspecting.resend, inspecting.recheck]

@@ -1,13 +1,17 @@
 """What ends a parked call without an effect: a denial, the deadline, a withdrawal. Local activities, all of them."""
 
+from datetime import UTC, datetime, timedelta
+
 from temporalio import activity
 
 from activities.decisions import Decisions
 from activities.diagnosing import followed_step
-from activities.effects import Effects
+from activities.effects import Effects, switches_of
 from activities.services import Services
 from activities.tracing import describe_outcome, step
 from schemas.calls import CallRef, ExecuteRequest, Progress
+
+_LOOK_AGAIN_AFTER = timedelta(minutes=1)
 
 
 class Closing:
@@ -37,12 +41,25 @@ class Closing:
         """The deadline has passed: expiry never approves."""
         async with followed_step(self._services, "expire", request.request_id) as account:
             with step("counterseal.expire", request.request_id) as span:
+                if paused := await self._paused(request.request_id):
+                    return paused
                 record = self._services.moved(await self._services.here.approvals.expire(request.request_id))
                 account.about(record)
                 describe_outcome(span, record)
             if record.status in ("denied", "expired"):
                 await account.ended(record)
             return self._effects.resume(record)
+
+    async def _paused(self, request_id: str) -> Progress | None:
+        """Where a switch that is off pauses the deadline: look again in a while. It is prolonged when that ends."""
+        record = await self._services.here.calls.read(request_id)
+        entry = self._services.catalog.get(record.tool)
+        if entry is None or record.status != "pending_approval":
+            return None
+        if not await self._services.here.permits.paused(record.tenant, switches_of(record, entry)):
+            return None
+        later = datetime.now(UTC) + _LOOK_AGAIN_AFTER
+        return self._effects.resume(record).model_copy(update={"expires_at": later})
 
     @activity.defn(name="withdraw")
     async def withdraw(self, request: CallRef) -> Progress:

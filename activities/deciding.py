@@ -29,6 +29,7 @@ from schemas.events import (
 )
 from schemas.ids import new_approval_id, new_gateway_key, new_operation_id
 from schemas.replies import Explanation
+from schemas.switches import code_of, of_call
 from tools.catalog import Entry
 from tools.protocol import Refusal, WriteArguments, WriteTool
 
@@ -42,6 +43,11 @@ class Proposed:
     tool: WriteTool[Any, Any, Any]
     arguments: WriteArguments
     facts: Model
+
+    @property
+    def switches(self) -> list[str]:
+        """The kill switches that cover it."""
+        return of_call(self.call.binding, self.call.tool, self.entry.manifest.capability_classes)
 
     @property
     def claim(self) -> Claim | None:
@@ -98,6 +104,17 @@ def counted(policy_tool: PolicyTool | None, reads: Reads) -> tuple[dict[str, int
     return totals, usage
 
 
+class ContendedError(Exception):
+    """It is more than is left besides what others hold; some of that may be in the facts already."""
+
+
+def contend(proposed: Proposed, reads: Reads) -> None:
+    """Raises ContendedError."""
+    claim = proposed.claim
+    if claim is not None and reads.reserved > 0 and claim.amount > claim.available - reads.reserved:
+        raise ContendedError
+
+
 def evaluate(
     policy: Policy, proposed: Proposed, totals: Mapping[str, int], usage: Mapping[str, Usage], reserved: int
 ) -> PolicyDecision:
@@ -122,6 +139,30 @@ def evaluate(
             bound=bound,
         ),
     )
+
+
+def switched_off(policy: Policy, switch: str) -> PolicyDecision:
+    """What a kill switch that is off says."""
+    code = code_of(switch)
+    return PolicyDecision(
+        verdict="refuse",
+        rule="switch",
+        because=REGISTRY[code].title.lower(),
+        policy_version=policy.version,
+        code=code,
+        explanation=Explanation(),
+    )
+
+
+def stopped(switch: str, approval_id: str | None) -> Step:
+    """The step that refuses a decided call that a kill switch covers."""
+    code = code_of(switch)
+    status, said = REGISTRY[code].status, Explanation()
+    settled = CallSettled(status=status, code=code, explanation=said)
+    if approval_id is None:
+        return Step([settled], status, code, said, uses="released")
+    void = ApprovalVoided(approval_id=approval_id, because=REGISTRY[code].title.lower(), facts={})
+    return Step([void, settled], status, code, said, approval="voided", uses="released")
 
 
 def refused_by_facts(policy: Policy, refusal: Refusal) -> PolicyDecision:
@@ -153,7 +194,10 @@ def admit(policy: Policy, proposed: Proposed, windows: list[Window], reads: Read
     """What becomes of a new write."""
     call = proposed.call
     totals, usage = counted(policy.tool(call.tool), reads)
-    decision = evaluate(policy, proposed, totals, usage, reads.reserved)
+    if reads.switched_off is not None:
+        decision = switched_off(policy, reads.switched_off)
+    else:
+        decision = evaluate(policy, proposed, totals, usage, reads.reserved)
     facts = proposed.facts.model_dump(mode="json")
     if decision.verdict == "refuse":
         return refused(call, decision, facts, totals)
@@ -272,7 +316,11 @@ def answered(call: Call, decision: PolicyDecision, result: dict[str, JsonValue],
 
 
 # What the owner of the facts said, where it said something about us.
-_UNREADABLE = {"auth_failed": Code.AUTH_FAILED, "forbidden": Code.REMOTE_FORBIDDEN}
+_UNREADABLE = {
+    "auth_failed": Code.AUTH_FAILED,
+    "forbidden": Code.REMOTE_FORBIDDEN,
+    "vault_locked": Code.VAULT_LOCKED,
+}
 
 
 def unreadable(policy: Policy, call: Call, problem: str) -> Admitted:

@@ -11,6 +11,7 @@ from schemas.calls import Call, PreviewInput
 from schemas.codes import Code
 from schemas.decisions import PolicyDecision
 from schemas.replies import Explanation, Reply, reply_for
+from schemas.switches import of_tool
 from tools.catalog import Entry
 from tools.protocol import Arguments, ReadTool, Refusal
 
@@ -25,8 +26,9 @@ class Previewing:
     async def preview(self, request: PreviewInput) -> Reply:
         """The reply that the call would get first, marked `dry_run`, with the `decision`."""
         services = self._services
-        run = await services.ledger.admissions.run(request.run_id, "")
         entry = services.catalog.get(request.tool)
+        switches = of_tool(request.tool, entry.manifest.capability_classes) if entry else []
+        run = await services.ledger.admissions.run(request.run_id, "", switches)
         if run is None or not run.is_open or entry is None or request.tool not in run.tools:
             raise benign("the run may not use this tool", "TOOL_NOT_AVAILABLE")
         arguments = services.catalog.validate_arguments(request.tool, request.arguments)
@@ -44,6 +46,8 @@ class Previewing:
     ) -> tuple[PolicyDecision, str]:
         """(the decision, the action in plain words)."""
         policy = self._services.policy
+        if run.switched_off is not None:
+            return deciding.switched_off(policy, run.switched_off), entry.manifest.title
         if isinstance(entry.tool, ReadTool):
             return deciding.decide_read(policy, call, entry), entry.manifest.title
         proposed = await read_facts(self._services, call, entry, arguments)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from activities.deciding import Proposed
@@ -65,6 +66,21 @@ async def read_facts(services: Services, call: Call, entry: Entry, arguments: Ar
     if isinstance(facts, Refusal):
         return facts
     return Proposed(call, entry, tool, cast(WriteArguments, arguments), facts)
+
+
+async def counted_in_facts(services: Services, proposed: Proposed, facts_since: datetime) -> list[str]:
+    """The calls whose effects are in the facts that are read from now on, though the ledger still holds what they took.
+
+    `facts_since` is the database's clock from before the facts were read first. Raises SystemUnavailable.
+    """
+    if proposed.claim is None:
+        return []
+    held = await services.here.admissions.in_flight(proposed.call, proposed.claim.resource, facts_since)
+    if not held:
+        return []
+    with services.outside(proposed.entry) as systems:
+        seen = await patiently(lambda: proposed.tool.in_facts(held.keys(), proposed.facts, systems))
+    return [held[operation_id] for operation_id in seen]
 
 
 async def patiently(read: Callable[[], Awaitable[T]]) -> T:

@@ -4,7 +4,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import cast
 
@@ -29,6 +29,9 @@ SAFE_HEADERS = (
 _PLAIN = re.compile(r"[ -~]{1,200}")
 
 
+_FIRST_BYTE = "http11.send_request_headers.started"
+
+
 class Course:
     """Follows an exchange through httpcore's trace events.
 
@@ -38,7 +41,7 @@ class Course:
     _REACHED: Mapping[str, Boundary] = {
         "connection.connect_tcp.complete": "connected",
         # Before the first write: from here on it cannot be said that nothing left.
-        "http11.send_request_headers.started": "bytes_sent",
+        _FIRST_BYTE: "bytes_sent",
         "http11.receive_response_headers.complete": "response_received",
     }
     _MARKS: Mapping[str, MarkName] = {
@@ -46,12 +49,14 @@ class Course:
         "connection.connect_tcp.complete": "connected",
         "connection.start_tls.started": "tls_started",
         "connection.start_tls.complete": "tls_established",
-        "http11.send_request_headers.started": "bytes_sent",
+        _FIRST_BYTE: "bytes_sent",
         "http11.send_request_body.complete": "request_sent",
         "http11.receive_response_headers.complete": "response_received",
     }
 
-    def __init__(self) -> None:
+    def __init__(self, before_sending: Callable[[], None] | None = None) -> None:
+        """`before_sending` is called right before the first byte of the request; what it raises ends the exchange."""
+        self._before_sending = before_sending
         self.started_at = datetime.now(UTC)
         self.reached: Boundary = "nothing_sent"
         self.error: Exception | None = None
@@ -63,6 +68,8 @@ class Course:
         self._marks: dict[MarkName, int] = {"credential_selected": 0}
 
     async def __call__(self, event: str, info: Mapping[str, object]) -> None:
+        if event == _FIRST_BYTE and self._before_sending is not None:
+            self._before_sending()
         self.reached = self._REACHED.get(event, self.reached)
         name = self._MARKS.get(event)
         if name is None:

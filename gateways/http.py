@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import JsonValue
 
-from gateways import accounts, trail
+from gateways import accounts, permits, trail
 from gateways.accounts import SAFE_HEADERS, Course
 from gateways.connecting import PinnedTransport, Resolve, resolve
 from gateways.egress import Egress, EgressDenied, base_url, origin
@@ -26,6 +26,7 @@ from schemas.effects import Boundary, Exchange
 
 Problem = Literal[
     "egress_denied",
+    "permit_expired",
     "connect_failed",
     "timeout",
     "reset",
@@ -163,7 +164,7 @@ class Remote:
         (else ValueError). `headers` are added, or take a standard one's place: an `Authorization` among them is hidden
         as the `Remote`'s own is. The deadline spans everything from connecting to the last byte of the body.
         """
-        course = Course()
+        course = Course(permits.check if method != "GET" else None)
         given = dict(headers or {})
         if idempotency_key is not None:
             given["Idempotency-Key"] = idempotency_key
@@ -266,6 +267,8 @@ class Remote:
         except TimeoutError as error:
             course.error = error
             return None, "timeout"
+        except permits.PermitExpiredError:
+            return None, "permit_expired"
         except httpx.HTTPError as error:
             course.error = error
             return None, _problem(error, course.reached)

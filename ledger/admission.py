@@ -1,6 +1,7 @@
 """The admission transaction: count, decide and record a new call, whatever runs at the same time."""
 
 import hashlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +23,7 @@ from schemas.decisions import Approval, PolicyDecision
 from schemas.effects import Effect
 from schemas.events import Event
 from schemas.replies import Explanation
+from schemas.switches import PERMIT
 
 _SQL = load("calls")
 
@@ -35,6 +37,8 @@ class RunState:
     is_open: bool
     existing: str | None
     now: datetime
+    switched_off: str | None = None
+    """The first switch that covers the call and is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +60,15 @@ class Usage:
 @dataclass(frozen=True, slots=True)
 class Reads:
     """What the transaction read under its locks: the clock, what others hold of the resource, usage by window, and
-    whether the run was revoked (it may also have expired, which ends nothing that was begun)."""
+    whether the run was revoked (it may also have expired, which ends nothing that was begun), the first switch that
+    covers the call and is off, and until when by this process's monotonic clock a write may begin on that."""
 
     now: datetime
     reserved: int
     usage: dict[str, Usage]
     revoked: bool = False
+    switched_off: str | None = None
+    permit_until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +113,15 @@ class Admissions:
         self._keys = keys
         self._calls = calls
 
-    async def run(self, run_id: str, workflow_id: str) -> RunState | None:
-        """The run; None when there is none."""
-        row = await self._pool.fetchrow(_SQL["run_and_call"], run_id, workflow_id)
+    async def run(self, run_id: str, workflow_id: str, switches: Sequence[str] = ()) -> RunState | None:
+        """The run; None when there is none. `switches` are those of the tool."""
+        row = await self._pool.fetchrow(_SQL["run_and_call"], run_id, workflow_id, switches)
         if row is None:
             return None
         binding = Binding(**{name: row[name] for name in Binding.model_fields})
-        return RunState(binding, frozenset(row["tools"]), row["is_open"], row["request_id"], row["now"])
+        return RunState(
+            binding, frozenset(row["tools"]), row["is_open"], row["request_id"], row["now"], row["switched_off"]
+        )
 
     async def admit(
         self,
@@ -121,8 +130,11 @@ class Admissions:
         resource: str | None,
         facts_since: datetime,
         decide: Callable[[Reads], Admitted],
+        switches: Sequence[str] = (),
+        counted: Sequence[str] = (),
     ) -> CallRecord:
-        """Count under locks, let `decide` (pure) say what becomes of the call, and record it.
+        """Count under locks, let `decide` (pure) say what becomes of the call, and record it. `switches` are those that
+        cover it, `counted` the calls whose effects the facts already contain.
 
         Raises AlreadyAdmitted, RunRevoked and RequestIdTaken.
 
@@ -137,7 +149,7 @@ class Admissions:
                 async with connection.transaction():
                     if locks := _lock_keys(call, windows, resource):
                         await connection.execute(_SQL["lock_subjects"], locks)
-                    reads = await self._reads(connection, call, windows, resource, facts_since)
+                    reads = await self._reads(connection, call, windows, resource, facts_since, switches, counted)
                     return await self._insert(connection, call, decide(reads), reads.now)
         except asyncpg.UniqueViolationError:
             # The rollback released everything; whoever won is committed by now.
@@ -161,6 +173,8 @@ class Admissions:
         resource: str | None,
         facts_since: datetime,
         decide: Callable[[CallRecord, Reads], Step | None],
+        switches: Sequence[str] = (),
+        counted: Sequence[str] = (),
     ) -> tuple[CallRecord, bool]:
         """Under the locks of `admit` and the call's own, let `decide` (pure) write the intent or refuse.
 
@@ -170,18 +184,29 @@ class Admissions:
             if locks := _lock_keys(call, [], resource):
                 await connection.execute(_SQL["lock_subjects"], locks)
             record, _ = await self._calls.lock(connection, call.request_id)
-            reads = await self._reads(connection, call, [], resource, facts_since, strict=False)
+            reads = await self._reads(connection, call, [], resource, facts_since, switches, counted, strict=False)
             step = decide(record, reads)
             if step is None:
                 return record, False
             return await self._calls.write(connection, record, step, reads.now), True
 
+    async def in_flight(self, call: Call, resource: str, facts_since: datetime) -> dict[str, str]:
+        """Operation id -> request id of the effects that hold something of the resource, or took it since then."""
+        tenant = call.binding.tenant
+        rows = await self._pool.fetch(_SQL["in_flight"], tenant, resource, call.request_id, facts_since)
+        return {row["operation_id"]: row["request_id"] for row in rows}
+
     async def preview(
-        self, call: Call, windows: Sequence[Window], resource: str | None, facts_since: datetime
+        self,
+        call: Call,
+        windows: Sequence[Window],
+        resource: str | None,
+        facts_since: datetime,
+        switches: Sequence[str] = (),
     ) -> Reads:
         """What `admit` would read now, without a lock or a trace."""
         async with self._pool.acquire() as connection:
-            return await self._reads(connection, call, windows, resource, facts_since, strict=False)
+            return await self._reads(connection, call, windows, resource, facts_since, switches, strict=False)
 
     async def _reads(
         self,
@@ -190,9 +215,13 @@ class Admissions:
         windows: Sequence[Window],
         resource: str | None,
         facts_since: datetime,
+        switches: Sequence[str],
+        counted: Sequence[str] = (),
         *,
         strict: bool = True,
     ) -> Reads:
+        # From before the switches are read, so that what they let begin ends in time.
+        permit_until = time.monotonic() + PERMIT.total_seconds()
         rows = await connection.fetch(
             _SQL["admission_reads"],
             call.binding.tenant,
@@ -205,6 +234,8 @@ class Admissions:
             resource,
             facts_since,
             call.binding.run_id,
+            switches,
+            counted,
         )
         if strict and rows[0]["existing"] is not None:
             raise AlreadyAdmitted(rows[0]["existing"])
@@ -214,7 +245,8 @@ class Admissions:
         for row in rows[: len(windows)]:
             window = windows[int(row["i"])]
             usage[window.name] = Usage(row["count"], row["amount"], row["oldest"])
-        return Reads(rows[0]["now"], rows[0]["reserved"], usage, rows[0]["revoked"])
+        base = rows[0]
+        return Reads(base["now"], base["reserved"], usage, base["revoked"], base["switched_off"], permit_until)
 
     async def _insert(self, connection: Connection, call: Call, admitted: Admitted, now: datetime) -> CallRecord:
         binding, decision, effect = call.binding, admitted.decision, admitted.effect

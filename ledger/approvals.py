@@ -286,7 +286,9 @@ class Approvals:
     async def _open(self, connection: Connection, row: asyncpg.Record) -> Approval:
         key = await self._keys.by_id(connection, row["key_id"])
         card = Approval.model_validate_json(key.open(row["card"], card_context(row["tenant"], row["approval_id"])))
-        return card.model_copy(update={"status": row["status"], "closed_at": row["closed_at"]})
+        # The deadline moves when a switch pauses it.
+        moved = {name: row[name] for name in ("status", "closed_at", "expires_at")}
+        return card.model_copy(update=moved)
 
 
 def _decision(approval: Approval, row: asyncpg.Record, reason: str) -> HumanDecision:

@@ -5,7 +5,7 @@ without it sees and writes nothing.
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import asyncpg
@@ -98,8 +98,11 @@ class Pool:
 class Database:
     """Two sets of connections, so that one that a tenant's work runs on never showed every tenant's rows."""
 
-    def __init__(self, everyones: _Pool, tenants: _Pool) -> None:
+    def __init__(self, everyones: _Pool, tenants: _Pool, reserved: _Pool) -> None:
         self._everyones = everyones
+        self._reserved = reserved
+        self.reserved = Pool(reserved, _EVERYONE)
+        """One connection that is free when all the others are taken: for switches."""
         self._tenants = tenants
         self.system = Pool(everyones, _EVERYONE)
         """Sees every tenant's rows: for what cannot know the tenant yet (finding the holder of a token), and for the
@@ -120,20 +123,26 @@ class Database:
     async def close(self) -> None:
         await self._tenants.close()
         await self._everyones.close()
+        await self._reserved.close()
 
 
 async def connect(database_url: str, *, maximum: int = 10) -> Database:
-    """A database with at most `maximum` connections (two at least). Raises asyncpg's and OS errors when it does not
-    answer."""
+    """A database with at most `maximum` connections (two at least), and one that is kept free. Raises asyncpg's and OS
+    errors when it does not answer."""
     # What is asked across tenants are short single statements; the transactions are the tenants'.
     for_everyone = max(1, maximum // 3)
-    everyones = await _open(database_url, for_everyone, _EveryonesSession, _EVERYONE)
-    try:
-        tenants = await _open(database_url, max(1, maximum - for_everyone), _Session, _NOBODY)
-    except BaseException:
-        everyones.terminate()
-        raise
-    return Database(everyones, tenants)
+    async with AsyncExitStack() as opened:
+
+        async def pool(size: int, connection_class: type[_Session], shows: str) -> _Pool:
+            made = await _open(database_url, size, connection_class, shows)
+            opened.callback(made.terminate)
+            return made
+
+        everyones = await pool(for_everyone, _EveryonesSession, _EVERYONE)
+        tenants = await pool(max(1, maximum - for_everyone), _Session, _NOBODY)
+        reserved = await pool(1, _EveryonesSession, _EVERYONE)
+        opened.pop_all()
+        return Database(everyones, tenants, reserved)
 
 
 async def _open(database_url: str, maximum: int, connection_class: type[_Session], shows: str) -> _Pool:

@@ -1,16 +1,14 @@
 """The protected diagnostics: encrypted accounts of failures and refusals, by request id. No agent route reads them."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 
-import asyncpg
-
 from ledger.calls import Calls, UnknownCall
-from ledger.chain import GENESIS, Head, extend
 from ledger.data_keys import DataKeys
 from ledger.database import Pool
 from ledger.queries import load
 from ledger.records import CallRecord, Step
+from ledger.streams import NO_CUSTOMER, append
 from schemas.canonical import canonical
 from schemas.diagnostics import Diagnostic, Token
 from schemas.events import DiagnosticOpened
@@ -103,17 +101,9 @@ class Diagnostics:
 
     async def _record_apart(self, tenant: str, request_id: str, opened: DiagnosticOpened) -> None:
         async with self._pool.acquire() as connection:
-            # Committed before anything is sealed with it, as for calls.
-            key = await self._keys.for_subject(connection, tenant, _NO_CUSTOMER)
+            await self._keys.for_subject(connection, tenant, NO_CUSTOMER)
             async with connection.transaction():
-                await connection.execute(_SQL["lock_stream"], request_id)
-                last: asyncpg.Record | None = await connection.fetchrow(_SQL["stream_head"], request_id)
-                if last is None:
-                    raise LookupError("the database told no time")
-                head = Head(0, GENESIS) if last["n"] is None else Head(last["n"], last["hash"])
-                rows, _ = extend(head, [opened], tenant=tenant, request_id=request_id, at=last["now"], key=key)
-                for row in rows:
-                    await connection.execute(_SQL["append_to_stream"], *astuple(row))
+                await append(connection, self._keys, tenant, request_id, [opened])
 
 
 def _context(tenant: str, request_id: str) -> bytes:

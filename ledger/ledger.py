@@ -13,6 +13,7 @@ from ledger.diagnostics import Diagnostics
 from ledger.keys import MasterKey
 from ledger.principals import Principals
 from ledger.reviews import Reviews
+from ledger.switches import Permits, Switches
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class TenantLedger:
     diagnostics: Diagnostics
     alerts: Alerts
     reviews: Reviews
+    permits: Permits
 
     @classmethod
     def over(cls, pool: Pool, keys: DataKeys) -> "TenantLedger":
@@ -36,6 +38,7 @@ class TenantLedger:
             Diagnostics(pool, keys, calls),
             Alerts(pool),
             Reviews(pool, calls),
+            Permits(pool),
         )
 
 
@@ -52,6 +55,7 @@ class Ledger:
     calls: Calls
     diagnostics: Diagnostics
     alerts: Alerts
+    switches: Switches
 
     @classmethod
     def over(cls, database: Database, master: MasterKey) -> "Ledger":
@@ -67,6 +71,7 @@ class Ledger:
             everyones.calls,
             everyones.diagnostics,
             everyones.alerts,
+            Switches(database.reserved, keys),
         )
 
     def of(self, tenant: str) -> TenantLedger:

@@ -20,7 +20,7 @@ EXCEEDS_AVAILABLE = "exceeds_available"
 CRITICAL_RISK = "critical_risk"
 OTHERWISE = "otherwise"
 RESERVED_NAMES = frozenset(
-    (NO_MANIFEST, NO_POLICY, EXCEEDS_AVAILABLE, CRITICAL_RISK, OTHERWISE, "facts", "facts_unreadable")
+    (NO_MANIFEST, NO_POLICY, EXCEEDS_AVAILABLE, CRITICAL_RISK, OTHERWISE, "facts", "facts_unreadable", "switch")
 )
 
 

@@ -184,6 +184,17 @@ class ReviewConcluded(EventBody):
     evidence: str
 
 
+class SwitchChanged(EventBody):
+    """A kill switch, or the lock of the vault, was turned. Kept on its tenant's own stream."""
+
+    type: Literal["switch.changed"] = "switch.changed"
+    switch: str
+    off: bool
+    by: str
+    reason: str
+    deadlines: Literal["pause", "run"]
+
+
 class CallCancelled(EventBody):
     """The requester withdrew the parked call."""
 
@@ -244,6 +255,7 @@ Event = Annotated[
     | EffectReversed
     | ReviewRequested
     | ReviewConcluded
+    | SwitchChanged
     | CallCancelled
     | CallSettled
     | LimitHit

@@ -5,6 +5,7 @@ a `WriteTool`.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Set
 from typing import Annotated, ClassVar, Generic, TypeVar
 
 from pydantic import JsonValue, StringConstraints
@@ -94,6 +95,14 @@ class WriteTool(ABC, Generic[W, F, R]):
         Only asked of tools whose `claim` takes something; those override it.
         """
         raise NotImplementedError(f"{self.name} claims nothing")
+
+    async def in_facts(self, operation_ids: Set[str], facts: F, systems: Systems) -> Set[str]:
+        """Which of these operations the owner of the claimed resource counts already, so that facts that are read after
+        this contain them. Raises SystemUnavailable.
+
+        None of them unless a tool knows better: then they count twice until they are settled, which is only stricter.
+        """
+        return frozenset()
 
     @abstractmethod
     def matters(self, facts: F) -> dict[str, JsonValue]:

@@ -36,6 +36,7 @@ class Recheck:
                 result_type=Progress,
                 task_queue=request.queue,
                 start_to_close_timeout=timedelta(seconds=60),
+                heartbeat_timeout=timedelta(seconds=10),
                 retry_policy=_REPEATED,
                 summary="Look at the effect again",
             )

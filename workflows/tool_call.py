@@ -31,6 +31,8 @@ _ONCE = RetryPolicy(maximum_attempts=1)
 _LOCAL_LIMIT = timedelta(seconds=60)
 # Longer than the total deadline of an exchange with a remote system.
 _EFFECT_LIMIT = timedelta(seconds=60)
+# A worker that says nothing for so long is gone.
+_SILENCE = timedelta(seconds=10)
 # The deadline is judged by the database's clock: when that is behind, it is asked again, but not without a pause.
 _SHORTEST_HOLD = timedelta(seconds=1)
 # Before an effect whose facts could not be read is tried again; nothing was sent.
@@ -186,6 +188,7 @@ class ToolCall:
                 result_type=Progress,
                 task_queue=queue,
                 start_to_close_timeout=_EFFECT_LIMIT,
+                heartbeat_timeout=_SILENCE,
                 retry_policy=_ONCE,
                 summary="Send the effect, once" if name == "execute" else "Send it again under the same key, once",
             )
@@ -211,6 +214,7 @@ class ToolCall:
             result_type=Progress,
             task_queue=queue,
             start_to_close_timeout=_EFFECT_LIMIT,
+            heartbeat_timeout=_SILENCE,
             retry_policy=_REPEATED,
             summary="Look the outcome up",
         )

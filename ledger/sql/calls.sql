@@ -1,7 +1,10 @@
 -- name: run_and_call
--- The run, and the call of this workflow id when there is one already.
+-- The run, the call of this workflow id when there is one already, and the first switch that covers the run, or the tool
+-- by these names, and is off.
 SELECT r.tenant, r.run_id, r.agent_id, r.actor_id, r.customer_id, r.tools,
        r.revoked_at IS NULL AND o.revoked_at IS NULL AND r.expires_at > now() AS is_open, c.request_id,
+       (SELECT min(s.name) FROM switches s WHERE s.tenant IN (r.tenant, '*') AND s.name = ANY(
+           ARRAY['all', 'tenant:' || r.tenant, 'agent:' || r.agent_id, 'run:' || r.run_id] || $3::text[])) AS switched_off,
        clock_timestamp() AS now
 FROM runs r
 LEFT JOIN tokens o ON o.token_id = r.opened_with
@@ -17,16 +20,18 @@ SELECT request_id FROM calls WHERE workflow_id = $1
 SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) k
 
 -- name: admission_reads
--- In one round trip: the clock, whether the call exists and its run was revoked, what other live calls have reserved of
--- the claimed resource (held, or spent since its facts were read), and what live calls took of each subject in its window.
-SELECT statement_timestamp() AS now, base.existing, base.revoked, base.reserved, w.i, u.count,
+-- In one round trip: the clock, whether the call exists and its run was revoked, the switch that stops it, what other
+-- live calls have reserved of the claimed resource (held, or spent since its facts were read), and what live calls took of each subject in its window.
+SELECT statement_timestamp() AS now, base.existing, base.revoked, base.switched_off, base.reserved, w.i, u.count,
        coalesce(u.amount, 0)::bigint AS amount, u.oldest
 FROM (
     SELECT (SELECT request_id FROM calls WHERE workflow_id = $2) AS existing,
            EXISTS (SELECT FROM runs r LEFT JOIN tokens o ON o.token_id = r.opened_with
                    WHERE r.run_id = $10 AND (r.revoked_at IS NOT NULL OR o.revoked_at IS NOT NULL)) AS revoked,
+           (SELECT min(s.name) FROM switches s WHERE s.tenant IN ($1, '*') AND s.name = ANY($11::text[]))
+               AS switched_off,
            (SELECT coalesce(sum(h.amount), 0) FROM uses h
-            WHERE h.tenant = $1 AND h.subject = $8 AND h.request_id <> $6
+            WHERE h.tenant = $1 AND h.subject = $8 AND h.request_id <> $6 AND h.request_id <> ALL($12::text[])
               AND (h.state = 'held' OR (h.state = 'spent' AND h.changed_at >= $9)))::bigint AS reserved
 ) base
 LEFT JOIN unnest($3::int[], $4::text[], $5::bigint[]) AS w (i, subject, seconds) ON true
@@ -37,6 +42,12 @@ LEFT JOIN LATERAL (
       AND l.at > CASE WHEN w.seconds IS NULL THEN '-infinity'::timestamptz
                       ELSE statement_timestamp() - make_interval(secs => w.seconds) END
 ) u ON true
+
+-- name: in_flight
+-- What holds something of a resource and may be in its owner's own sum already.
+SELECT c.request_id, c.operation_id FROM uses h JOIN calls c USING (request_id)
+WHERE h.tenant = $1 AND h.subject = $2 AND h.request_id <> $3 AND c.operation_id IS NOT NULL
+  AND (h.state = 'held' OR (h.state = 'spent' AND h.changed_at >= $4))
 
 -- name: insert_call
 -- A new call with its first events, its approval and what it takes.

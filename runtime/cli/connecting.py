@@ -1,6 +1,7 @@
 """Where a command finds the ledger: the running embedded stack, or a production database by the settings."""
 
 import asyncio
+import getpass
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -135,3 +136,11 @@ def with_principals(data: Path | None, work: Callable[[Principals], Coroutine[An
             return await work(Principals(database))
 
     return asyncio.run(run())
+
+
+def whoami() -> str:
+    """Who runs this command, as the operating system knows them."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"

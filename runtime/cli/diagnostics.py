@@ -1,6 +1,5 @@
 """`counterseal diagnostics`: what is known of a failure or refusal; opening it is recorded."""
 
-import getpass
 from typing import Annotated
 
 import typer
@@ -8,7 +7,7 @@ from rich.text import Text
 
 from api.pages.diagnosis import tell
 from ledger.ledger import Ledger
-from runtime.cli.connecting import DataOption, JsonOption, with_ledger
+from runtime.cli.connecting import DataOption, JsonOption, whoami, with_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.output import console, plain, print_json
 from schemas.diagnostics import Diagnostic
@@ -22,7 +21,7 @@ RequestId = Annotated[str, typer.Argument(help="The request_id that the caller w
 @app.command(epilog="Example: counterseal diagnostics act_0123456789abcdef0123456789abcdef")
 def diagnostics(request_id: RequestId, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Open the protected diagnostics of a request: how far it went and what went wrong. Who opens them is recorded."""
-    opened = DiagnosticOpened(principal=_user(), through="command_line")
+    opened = DiagnosticOpened(principal=whoami(), through="command_line")
     found = with_ledger(data, lambda ledger: _open(ledger, request_id, opened))
     if not found:
         raise CommandError(f"nothing is kept of {request_id}: it went well, is too old, or was never asked here")
@@ -35,14 +34,6 @@ def diagnostics(request_id: RequestId, data: DataOption = None, as_json: JsonOpt
 
 async def _open(ledger: Ledger, request_id: str, opened: DiagnosticOpened) -> list[Diagnostic]:
     return await ledger.diagnostics.open(request_id, opened, tenant=None)
-
-
-def _user() -> str:
-    """Who runs this, as the operating system knows them."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"
 
 
 def _as_json(diagnostic: Diagnostic) -> dict[str, object]:

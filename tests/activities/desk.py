@@ -9,6 +9,7 @@ from activities.admitting import Admission
 from activities.closing import Closing
 from activities.decisions import Decisions
 from activities.effects import Effects
+from activities.inspecting import Inspecting
 from ledger.records import CallRecord
 from schemas.calls import CallRef, ExecuteRequest, Progress, ToolCallInput
 from schemas.decisions import Approval
@@ -29,6 +30,10 @@ class Desk:
     def effects(self) -> Effects:
         return Effects(self.service.services, self.decisions)
 
+    @property
+    def inspecting(self) -> Inspecting:
+        return Inspecting(self.service.services, self.effects)
+
     async def admit(self, request: ToolCallInput, workflow_id: str) -> Progress:
         environment = ActivityEnvironment()
         environment.info = dataclasses.replace(environment.info, workflow_id=workflow_id)
@@ -45,15 +50,15 @@ class Desk:
 
     async def inspect(self, request_id: str) -> Progress:
         asked = CallRef(request_id=request_id)
-        return await (await self.service.activities_of(request_id)).run(self.effects.inspect, asked)
+        return await (await self.service.activities_of(request_id)).run(self.inspecting.inspect, asked)
 
     async def resend(self, request_id: str) -> Progress:
         asked = CallRef(request_id=request_id)
-        return await (await self.service.activities_of(request_id)).run(self.effects.resend, asked)
+        return await (await self.service.activities_of(request_id)).run(self.inspecting.resend, asked)
 
     async def recheck(self, request_id: str) -> Progress:
         asked = CallRef(request_id=request_id)
-        return await (await self.service.activities_of(request_id)).run(self.effects.recheck, asked)
+        return await (await self.service.activities_of(request_id)).run(self.inspecting.recheck, asked)
 
     async def deny(self, request_id: str, approval: Approval, token: str) -> Progress:
         closing = Closing(self.service.services, self.decisions, self.effects)

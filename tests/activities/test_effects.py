@@ -88,7 +88,7 @@ async def _lose_the_worker(desk: Desk, request_id: str) -> None:
 async def _proposed(desk: Desk, record: CallRecord) -> deciding.Proposed:
     entry = desk.service.services.catalog.get(record.tool)
     assert entry is not None
-    proposed = await read_facts(desk.service.services, record.details.call, entry, desk.effects._arguments(record))
+    proposed = await read_facts(desk.service.services, record.details.call, entry, desk.effects.arguments_of(record))
     assert isinstance(proposed, deciding.Proposed)
     return proposed
 
@@ -446,7 +446,7 @@ async def test_a_workflow_reaches_no_other_tenants_call(desk: Desk) -> None:
     closing = Closing(desk.service.services, desk.decisions, desk.effects)
     asking: list[tuple[Callable[[Any], Any], Any]] = [
         (desk.effects.execute, request),
-        (desk.effects.inspect, ref),
+        (desk.inspecting.inspect, ref),
         (closing.deny, request),
         (closing.expire, ref),
         (closing.withdraw, ref),

@@ -316,3 +316,36 @@ async def test_nobody_settles_a_call_that_is_not_in_review(desk: Desk) -> None:
         sent.request_id, _conclusion(happened=False)
     )
     assert (settled, record.status) == (Settled.NOT_IN_REVIEW, "executed")
+
+
+async def test_what_the_gateway_counts_already_is_not_held_against_others_as_well(desk: Desk) -> None:
+    """Two approved refunds of one order, the second decided while the first one's answer is lost."""
+    order = await desk.service.outside.order(50_000)
+    first, second = await desk.parked(order, 20_100), await desk.parked(order, 20_300)
+    await desk.service.outside.fault("commit_then_drop", order)
+    assert (await desk.approved(first)).next == "inspect"
+    ended = await desk.approved(second)
+    assert (ended.next, ended.code) == ("settled", Code.OK)
+    assert sorted(each["amount"] for each in await desk.service.outside.effects(order)) == [20_100, 20_300]
+
+
+async def test_what_the_gateway_does_not_count_is_held_against_others(desk: Desk) -> None:
+    order = await desk.service.outside.order(50_000)
+    first, second = await desk.parked(order, 30_000), await desk.parked(order, 20_100)
+    await desk.service.outside.fault("late_visible:300", order)
+    assert (await desk.approved(first)).next == "inspect"
+    # 30,000 of 50,000 are refunded and not listed: as far as anyone can tell they may still be.
+    assert (await desk.approved(second)).code is Code.APPROVAL_VOID
+
+
+async def test_of_an_order_that_one_refund_has_taken_from_the_rest_can_be_had_at_once(desk: Desk) -> None:
+    order = await desk.service.outside.order(9_000)
+    run = await desk.service.open_run(order["customer_id"])
+    await desk.service.outside.fault("commit_then_drop", order)
+    lost = await desk.admit(*await desk.service.input_for(run.run_id, refund_arguments(order, 4_100)))
+    assert lost.code is Code.OUTCOME_UNKNOWN
+    more = await desk.admit(*await desk.service.input_for(run.run_id, refund_arguments(order, 4_901)))
+    assert more.code is Code.REFUND_EXCEEDS_PAID
+    assert (await desk.record(more.request_id)).reply().allowed == {"max_amount_cents": 4_900}
+    rest = await desk.admit(*await desk.service.input_for(run.run_id, refund_arguments(order, 4_900)))
+    assert (rest.next, rest.code) == ("settled", Code.OK)

@@ -19,6 +19,7 @@ from activities.admitting import Admission
 from activities.closing import Closing
 from activities.decisions import Decisions
 from activities.effects import Effects
+from activities.inspecting import Inspecting
 from api.pages.diagnosis import tell
 from gateways.http import new_client
 from gateways.protocols import PaymentGateway, RefundRequest, Systems
@@ -99,7 +100,9 @@ class Desk:
         return await (await self.within(request_id)).run(self.effects.execute, request)
 
     async def inspect(self, request_id: str) -> Progress:
-        return await (await self.within(request_id)).run(self.effects.inspect, CallRef(request_id=request_id))
+        return await (await self.within(request_id)).run(
+            Inspecting(self.service.services, self.effects).inspect, CallRef(request_id=request_id)
+        )
 
     async def within(self, request_id: str) -> ActivityEnvironment:
         """Where activities of the call's workflow run."""

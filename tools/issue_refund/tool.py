@@ -1,6 +1,6 @@
 """The refund tool: reads who paid what and how, and sends one refund to one payment."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
@@ -92,6 +92,10 @@ class IssueRefund(WriteTool[IssueRefundArguments, IssueRefundFacts, IssueRefundR
             allowed={"max_amount_cents": left},
             invalid_fields=("amount_cents",),
         )
+
+    async def in_facts(self, operation_ids: Set[str], facts: IssueRefundFacts, systems: Systems) -> Set[str]:
+        listed = await systems.payments.refunds(facts.payment.payment_id)
+        return operation_ids & {each.operation_id for each in listed}
 
     def matters(self, facts: IssueRefundFacts) -> dict[str, JsonValue]:
         return {

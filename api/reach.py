@@ -1,0 +1,31 @@
+"""What a kill switch reaches."""
+
+from ledger.switches import Reach
+from schemas.switches import EVERYONE, Switch
+from tools.catalog import Catalog
+
+
+class NotYoursError(Exception):
+    """A switch of another tenant."""
+
+
+def reach_of(switch: Switch, tenant: str, catalog: Catalog) -> Reach:
+    """The calls that a tenant's switch covers; `*` turns it for everyone. Raises NotYoursError."""
+    only = None if tenant == EVERYONE else tenant
+    match switch.kind:
+        case "tenant":
+            if only not in (None, switch.value):
+                raise NotYoursError(switch.value)
+            return Reach(tenant=switch.value)
+        case "tool":
+            return Reach(tenant=only, tools=(switch.value,))
+        case "class" | "vault":
+            wanted = "credential_use" if switch.kind == "vault" else switch.value
+            tools = [each.manifest.name for each in catalog.all() if wanted in each.manifest.capability_classes]
+            return Reach(tenant=only, tools=tuple(tools))
+        case "agent":
+            return Reach(tenant=only, agent_id=switch.value)
+        case "run":
+            return Reach(tenant=only, run_id=switch.value)
+        case "all":
+            return Reach(tenant=only)

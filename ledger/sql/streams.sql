@@ -1,0 +1,13 @@
+-- name: lock_stream
+-- Serialises appends to events that belong to no call.
+SELECT pg_advisory_xact_lock(hashtextextended($1, 0))
+
+-- name: stream_head
+-- The last event of a request.
+SELECT n, hash, clock_timestamp() AS now FROM (SELECT clock_timestamp()) clock
+LEFT JOIN LATERAL (SELECT n, hash FROM events WHERE request_id = $1 ORDER BY n DESC LIMIT 1) last ON true
+
+-- name: append_to_stream
+-- An event of a request that never became a call.
+INSERT INTO events (tenant, request_id, n, type, version, at, key_id, body, previous, hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)

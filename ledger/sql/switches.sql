@@ -1,0 +1,45 @@
+-- name: off_switches
+-- The switches that are off for a tenant (of everyone, when it is null), those of everyone included.
+SELECT tenant, name, off_at, off_by, reason, deadlines FROM switches
+WHERE $1::text IS NULL OR tenant IN ($1, '*') ORDER BY off_at, tenant, name
+
+-- name: first_off
+-- The first of these switches that is off for a tenant.
+SELECT min(name) FROM switches WHERE tenant IN ($1, '*') AND name = ANY($2::text[])
+
+-- name: turn_off
+-- Turning off what is off already changes who, why, and what becomes of deadlines, not since when.
+INSERT INTO switches (tenant, name, off_at, off_by, reason, deadlines) VALUES ($1, $2, clock_timestamp(), $3, $4, $5)
+ON CONFLICT (tenant, name) DO UPDATE SET off_by = $3, reason = $4, deadlines = $5
+RETURNING off_at
+
+-- name: turn_on
+DELETE FROM switches WHERE tenant = $1 AND name = $2 RETURNING off_at, deadlines, clock_timestamp() - off_at AS was_off
+
+-- name: pauses
+-- Whether the deadlines of a call are paused.
+SELECT EXISTS (SELECT FROM switches
+               WHERE tenant IN ($1, '*') AND name = ANY($2::text[]) AND deadlines = 'pause')
+
+-- name: prolong
+-- What waited while its deadline was paused has as long left as when that began.
+UPDATE approvals a SET expires_at = a.expires_at + $5::interval FROM calls c
+WHERE c.request_id = a.request_id AND a.status = 'open'
+  AND ($1::text IS NULL OR a.tenant = $1) AND ($2::text[] IS NULL OR a.tool = ANY($2))
+  AND ($3::text IS NULL OR c.agent_id = $3) AND ($4::text IS NULL OR c.run_id = $4)
+RETURNING a.approval_id
+
+-- name: covered
+-- What a switch would stop right now: parked, about to run, looked up, and the open runs that could ask for more.
+SELECT (SELECT count(*) FROM calls c WHERE c.status = 'pending_approval'
+          AND ($1::text IS NULL OR c.tenant = $1) AND ($2::text[] IS NULL OR c.tool = ANY($2))
+          AND ($3::text IS NULL OR c.agent_id = $3) AND ($4::text IS NULL OR c.run_id = $4)) AS parked,
+       (SELECT count(*) FROM calls c WHERE c.status = 'in_progress' AND c.intended_at IS NULL
+          AND ($1::text IS NULL OR c.tenant = $1) AND ($2::text[] IS NULL OR c.tool = ANY($2))
+          AND ($3::text IS NULL OR c.agent_id = $3) AND ($4::text IS NULL OR c.run_id = $4)) AS unsent,
+       (SELECT count(*) FROM calls c WHERE c.status = 'outcome_unknown'
+          AND ($1::text IS NULL OR c.tenant = $1) AND ($2::text[] IS NULL OR c.tool = ANY($2))
+          AND ($3::text IS NULL OR c.agent_id = $3) AND ($4::text IS NULL OR c.run_id = $4)) AS unknown,
+       (SELECT count(*) FROM runs r WHERE r.revoked_at IS NULL AND r.expires_at > now()
+          AND ($1::text IS NULL OR r.tenant = $1) AND ($2::text[] IS NULL OR r.tools && $2)
+          AND ($3::text IS NULL OR r.agent_id = $3) AND ($4::text IS NULL OR r.run_id = $4)) AS runs

@@ -1,0 +1,33 @@
+"""Events that belong to no call: each kind on a stream of its own, chained as a call's events are."""
+
+from collections.abc import Sequence
+from dataclasses import astuple
+
+import asyncpg
+
+from ledger.chain import GENESIS, Head, extend
+from ledger.data_keys import DataKeys
+from ledger.database import Connection
+from ledger.queries import load
+from schemas.events import Event
+
+_SQL = load("streams")
+# Whose key seals what belongs to no customer; no customer's id has a slash.
+NO_CUSTOMER = "/streams"
+
+
+async def append(connection: Connection, keys: DataKeys, tenant: str, stream: str, events: Sequence[Event]) -> None:
+    """Append to a stream, in the transaction of `connection`; appends to one stream wait for each other.
+
+    The tenant's key must have been made before (`keys.for_subject(…, NO_CUSTOMER)`) and committed: one that is rolled
+    back takes with it what others sealed with it meanwhile.
+    """
+    key = await keys.for_subject(connection, tenant, NO_CUSTOMER)
+    await connection.execute(_SQL["lock_stream"], stream)
+    last: asyncpg.Record | None = await connection.fetchrow(_SQL["stream_head"], stream)
+    if last is None:
+        raise LookupError("the database told no time")
+    head = Head(0, GENESIS) if last["n"] is None else Head(last["n"], last["hash"])
+    rows, _ = extend(head, events, tenant=tenant, request_id=stream, at=last["now"], key=key)
+    for row in rows:
+        await connection.execute(_SQL["append_to_stream"], *astuple(row))
