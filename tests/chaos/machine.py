@@ -134,7 +134,7 @@ class Machine:
             keeping = asyncio.create_task(stack.keep())
             try:
                 await self._break(stack)
-                faults = await self._rest()
+                faults = await self._rest(stack)
             finally:
                 keeping.cancel()
             await stack.stop()
@@ -189,12 +189,13 @@ class Machine:
         await outside.clear_faults()
         await outside.close()
 
-    async def _rest(self) -> Counter[str]:
+    async def _rest(self, stack: ChaosStack) -> Counter[str]:
         """Wait until nothing moves any more, and take the evidence. Answers the faults that were hit."""
         self.say("the agents send everything again")
         async with self._load("sweep") as load:
             await self._within(load, _SWEEP_SECONDS, "the agents' sweep did not end")
         self.say("waiting until nothing moves")
+        await stack.until_ready()
         outside = self._outside()
         try:
             await self._until_nothing_moves(outside, _REST_SECONDS)
