@@ -64,7 +64,17 @@ class Report:
             yield f"Not tried: {', '.join(self.untried)}"
         for violation in self.violations:
             yield f"VIOLATION  {violation}"
+            yield from self._story(violation)
         yield f"{len(self.violations)} violations; seed {self.seed}"
+
+    def _story(self, violation: Violation) -> Iterator[str]:
+        """The events of the call that a violation names, without their content."""
+        for call in self.evidence.calls:
+            if call.request_id in (violation.subject, violation.detail):
+                for event in call.events:
+                    exchange = event.body.get("exchange") or {}
+                    said = (event.body.get("status"), event.body.get("found"), exchange.get("problem"))
+                    yield " ".join(["   ", event.at, event.type, *(str(each) for each in said if each)])
 
     def _events(self) -> Counter[str]:
         shown = ("limit.hit", "effect.unknown", "effect.reversed", "review.requested", "approval.voided")
