@@ -85,9 +85,9 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
             async with asyncio.timeout(seconds):
                 return await self._resolve(passage.host, passage.port)
         except TimeoutError as error:
-            raise httpcore.ConnectTimeout from error
+            raise httpcore.ConnectTimeout(error) from error
         except OSError as error:
-            raise httpcore.ConnectError from error
+            raise httpcore.ConnectError(error) from error
 
 
 def _passage_to(host: str, port: int) -> Passage:
