@@ -13,6 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from activities.patience import Patience
+from activities.services import Services
 from gateways.protocols import PaymentGateway, RefundRequest, Systems
 from ledger.approvals import Verdict
 from ledger.records import CallRecord
@@ -54,19 +55,29 @@ class Writes:
         return await way.refund(request)
 
 
+def _of(services: Services) -> Systems:
+    """The remote systems that they have the credentials of."""
+
+    def held(systems: Systems | None) -> Systems:
+        assert systems is not None
+        return systems
+
+    return held(services.systems)
+
+
 @asynccontextmanager
 async def _through(service: Service, *ways: dict[str, Any]) -> AsyncGenerator[tuple[Service, Writes]]:
     """The service, with workers, whose refunds go through gateways of these settings, one after the other.
 
     What is not listed is absent at once.
     """
-    systems = service.services.systems
+    systems = _of(service.services)
     async with AsyncExitStack() as stack:
         through: list[PaymentGateway] = []
         for changes in ways:
             core = replace(service.core, settings=service.core.settings.model_copy(update=changes))
             wired = await stack.enter_async_context(activity_services(core, inline=True))
-            through.append(wired.systems.payments)
+            through.append(_of(wired).payments)
         writes = Writes(systems.payments, through)
         elsewhere = service.elsewhere(
             systems=Systems(payments=writes, orders=systems.orders),
@@ -101,6 +112,30 @@ async def test_of_two_refunds_of_6000_of_10000_at_once_one_is_paid(wired: Servic
 
     for _ in range(10):
         await asyncio.gather(*(both() for _ in range(5)))
+
+
+@pytest.mark.parametrize("admitted_before", [False, True])
+async def test_a_refund_that_is_on_its_way_is_not_counted_twice_against_another(
+    wired: Service, admitted_before: bool
+) -> None:
+    """The gateway has made it already, and here it is still held."""
+    desk, split = Desk(wired), Desk(wired.elsewhere(inline=False))
+    order = await wired.outside.order()
+    run = await wired.open_run(order["customer_id"])
+    large, small = [await wired.input_for(run.run_id, refund_arguments(order, cents)) for cents in (6_000, 4_000)]
+    if admitted_before:
+        assert (await split.admit(*small)).next == "execute"
+    await wired.outside.fault("delay:1", order)
+    sending = asyncio.create_task(desk.admit(*large))
+
+    async def made() -> bool | None:
+        return bool(await wired.outside.effects(order)) or None
+
+    await until(made)
+    ended = await (split.execute(small[0].request_id) if admitted_before else desk.admit(*small))
+    assert not sending.done()
+    assert ended.code is Code.OK
+    assert (await sending).code is Code.OK
 
 
 async def _approve_now(desk: Desk, approval: Approval) -> bool:
