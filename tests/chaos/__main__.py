@@ -43,7 +43,11 @@ def main() -> int:
 
 
 def _check(folder: Path) -> int:
-    violations = check(Evidence.of(folder))
+    try:
+        violations = check(Evidence.of(folder))
+    except (OSError, ValueError) as problem:
+        _print(f"{folder} cannot be judged: {problem}\n")
+        return 2
     _print("".join(f"{violation}\n" for violation in violations) + f"{len(violations)} violations\n")
     return 1 if violations else 0
 

@@ -128,6 +128,30 @@ def no_order_gives_back_more_than_it_took(evidence: Evidence) -> Iterator[Violat
                 yield Violation("more was refunded than was paid", payment_id, f"{refunded} of {took}, {where}")
 
 
+def nothing_is_refused_for_want_of_what_is_there(evidence: Evidence) -> Iterator[Violation]:
+    """A refund that is more than is left is more than what all the others took in the end, where none gave any back."""
+    refunds = [call for call in evidence.calls if call.tool == REFUND]
+    given_back = {effect.operation_id for effect in evidence.effects if not effect.stands}
+    for order_id, calls in _grouped(refunds, lambda call: call.arguments["order_id"]).items():
+        short = [call for call in calls if call.status == "refused" and _for_want_of_money(call)]
+        released = any(
+            call.status in WITHOUT_EFFECT - {"refused"} or (call.code == "APPROVAL_VOID" and call not in short)
+            for call in calls
+        )
+        if released or any(intent["operation_id"] in given_back for call in calls for intent in call.intents):
+            continue
+        taken = sum(call.arguments["amount_cents"] for call in calls if call.status not in WITHOUT_EFFECT)
+        for call in short:
+            if taken + call.arguments["amount_cents"] <= evidence.captured.get(order_id, 0):
+                yield Violation("a refund was refused for want of what was there", call.request_id, order_id)
+
+
+def _for_want_of_money(call: Call) -> bool:
+    (settled,) = call.bodies("call.settled")[-1:]
+    because = settled.get("explanation", {}).get("values", {}).get("because", "")
+    return call.code == "REFUND_EXCEEDS_PAID" or "more than can be refunded" in because
+
+
 def limits_hold(evidence: Evidence) -> Iterator[Violation]:
     """Refunds that were not refused or released, by run, and within any hour."""
     live = [call for call in evidence.calls if call.tool == REFUND and call.status not in WITHOUT_EFFECT]
@@ -258,6 +282,7 @@ RULES: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (
     every_effect_is_a_calls,
     every_executed_call_has_its_effect,
     no_order_gives_back_more_than_it_took,
+    nothing_is_refused_for_want_of_what_is_there,
     limits_hold,
     people_decide_what_is_theirs,
     everything_comes_to_rest,

@@ -120,7 +120,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything together. `captured` is cents by payment, from the orders that the agents' log says were made."""
+    """Everything together. `captured` is cents by payment and by order (which has one payment), from the orders
+    that the agents' log says were made."""
 
     effects: Sequence[Effect]
     operations: Sequence[Operation]
@@ -141,7 +142,12 @@ class Evidence:
             agents=agents,
             people=list(lines(folder / "people.jsonl")),
             limits=Limits.of(folder / "policy.yaml"),
-            captured={line["payment_id"]: line["captured"] for line in agents if line["kind"] == "order"},
+            captured={
+                line[name]: line["captured"]
+                for line in agents
+                if line["kind"] == "order"
+                for name in ("payment_id", "order_id")
+            },
         )
 
 

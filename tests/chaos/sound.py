@@ -111,5 +111,5 @@ def sound() -> Evidence:
         agents=[told(call) for call in calls],
         people=[decision(calls[2])],
         limits=LIMITS,
-        captured={"pay_one": 900, "pay_two": 1_000, "pay_large": 30_000, "pay_lost": 900},
+        captured={"pay_one": 900, "pay_two": 1_000, "pay_large": 30_000, "pay_lost": 900, "ord_much": 899},
     )

@@ -81,6 +81,14 @@ def over_refunded_in_the_ledger(evidence: Evidence) -> Evidence:
     return replace(evidence, captured={**evidence.captured, "pay_lost": 899})
 
 
+def voided_without_reason(evidence: Evidence) -> Evidence:
+    said = {"values": {"because": "more than can be refunded: it is more than is left"}}
+    call = replace(refused("room", code="APPROVAL_VOID"), run_id="run_7")
+    settled = ("call.settled", {"status": "refused", "explanation": said})
+    voided = replace(call, events=and_then(without(call, "call.settled"), settled).events)
+    return replace(with_calls(evidence, voided), captured={**evidence.captured, "ord_room": 900})
+
+
 def over_the_run(evidence: Evidence) -> Evidence:
     return with_call(with_call(evidence, 3, run_id="run_1"), 2, run_id="run_1")
 
@@ -211,6 +219,14 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
     "reversed and standing": (reversed_and_standing, "a reversed effect stands"),
     "over-refunded outside": (over_refunded_outside, "more was refunded than was paid"),
     "over-refunded in the ledger": (over_refunded_in_the_ledger, "more was refunded than was paid"),
+    "refused for want of what is there": (
+        lambda e: replace(e, captured={**e.captured, "ord_much": 900}),
+        "a refund was refused for want of what was there",
+    ),
+    "voided for want of what is there": (
+        voided_without_reason,
+        "a refund was refused for want of what was there",
+    ),
     "limit of a run": (over_the_run, "the limit of a run was exceeded"),
     "limit of an hour": (over_the_hour, "the limit of an hour was exceeded"),
     "unapproved": (unapproved, "sent without the approval that it needs"),
