@@ -235,7 +235,7 @@ def test_no_secret_or_an_empty_one_would_let_anybody_sign(without: tuple[SecretS
 
 async def test_what_another_program_signed_is_genuine(
     started: Callable[[type[Peer]], Urls],
-    client: httpx.AsyncClient,
+    outside: httpx.AsyncClient,
     serve: Callable[[Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]], Awaitable[str]],
 ) -> None:
     arrived = asyncio.get_running_loop().create_future()
@@ -246,9 +246,9 @@ async def test_what_another_program_signed_is_genuine(
         arrived.set_result((headers, await stream.readexactly(int(headers["content-length"]))))
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
-    peer = LocalStripe(started(LocalStripe), client)
+    peer = LocalStripe(started(LocalStripe), outside)
     wanted = {"url": await serve(receive), "secret": NEW.get_secret_value(), "events[]": "payment_intent.succeeded"}
-    (await client.post(f"{peer.url}/_config/webhooks/{secrets.token_hex(8)}", data=wanted)).raise_for_status()
+    (await outside.post(f"{peer.url}/_config/webhooks/{secrets.token_hex(8)}", data=wanted)).raise_for_status()
     await peer.intent()
     async with asyncio.timeout(10):
         headers, body = await arrived
