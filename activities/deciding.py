@@ -7,10 +7,21 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from ledger.admission import Admitted, Reads, Window
+from ledger.admission import TENANT, Admitted, Reads, Trip, Window
 from ledger.records import CallDetails, Step
 from policy import decide
-from policy.model import Bound, Policy, PolicyTool, Proposal, Usage
+from policy.document import format_duration
+from policy.model import (
+    BREAKER,
+    PARKED_PER_AGENT,
+    PARKED_PER_TENANT,
+    Bound,
+    Counter,
+    Policy,
+    PolicyTool,
+    Proposal,
+    Usage,
+)
 from schemas.base import Model
 from schemas.calls import Call
 from schemas.canonical import digest
@@ -20,6 +31,7 @@ from schemas.effects import Effect
 from schemas.events import (
     ApprovalRequested,
     ApprovalVoided,
+    BreakerTripped,
     CallDecided,
     CallProposed,
     CallSettled,
@@ -76,19 +88,40 @@ def windows_for(policy_tool: PolicyTool | None, proposed: Proposed) -> list[Wind
     subjects = {
         "run": f"run:{binding.run_id}",
         "tool": "tool",
+        "tenant": TENANT,
         "customer": f"customer:{binding.customer_id}",
         "agent": f"agent:{binding.agent_id}",
         "order": f"order:{arguments.get('order_id')}",
         "repeat": f"repeat:{repeat}",
     }
-    needed = policy_tool.subjects_needed() if policy_tool else ()
-    return [Window(counter.name, subjects[counter.per], counter.window_seconds) for counter in needed]
+    if policy_tool is None:
+        return []
+    claim = proposed.claim
+    windows = [_window(counter, subjects[counter.per], claim) for counter in policy_tool.subjects_needed()]
+    measures = policy_tool.counted_for_tenant
+    if TENANT not in {each.subject for each in windows} and ("count" in measures or ("amount" in measures and claim)):
+        # Nothing is counted for this call by it, but the call is counted for other tools'.
+        windows.append(Window("", TENANT, 0))
+    return windows
+
+
+def _window(counter: Counter, subject: str, claim: Claim | None) -> Window:
+    takes = 1 if counter.of == "count" else claim.amount if claim else 0
+    return Window(
+        counter.name,
+        f"unasked:{subject}" if counter.unasked else subject,
+        counter.window_seconds,
+        room=None if counter.max is None else counter.max - takes,
+        of_amounts=counter.of == "amount",
+        trips=counter.trips,
+        unasked=counter.unasked,
+    )
 
 
 def counted(policy_tool: PolicyTool | None, reads: Reads) -> tuple[dict[str, int], dict[str, Usage]]:
-    """(totals, usage of limits) by name, from what the transaction read."""
+    """(totals, usage) by name, from what the transaction read."""
     totals: dict[str, int] = {}
-    usage: dict[str, Usage] = {}
+    usage = {PARKED_PER_AGENT: Usage(reads.parked_by_agent), PARKED_PER_TENANT: Usage(reads.parked)}
     if policy_tool is None:
         return totals, usage
     for counter in policy_tool.totals:
@@ -97,10 +130,12 @@ def counted(policy_tool: PolicyTool | None, reads: Reads) -> tuple[dict[str, int
     for limit in policy_tool.limits:
         used = reads.usage[limit.name]
         retry_after = None
-        if limit.window is not None and used.oldest is not None:
-            frees_at = used.oldest + timedelta(seconds=limit.window)
+        if limit.window is not None and used.in_the_way is not None:
+            frees_at = used.in_the_way + timedelta(seconds=limit.window)
             retry_after = max(1, int((frees_at - reads.now).total_seconds()) + 1)
         usage[limit.name] = Usage(used.amount if limit.of == "amount" else used.count, retry_after)
+    if policy_tool.breaker is not None:
+        usage[BREAKER] = Usage(reads.usage[BREAKER].count)
     return totals, usage
 
 
@@ -176,13 +211,16 @@ def refused_by_facts(policy: Policy, refusal: Refusal) -> PolicyDecision:
     )
 
 
-def refused(call: Call, decision: PolicyDecision, facts: dict[str, JsonValue], totals: dict[str, int]) -> Admitted:
-    """A call that ends here."""
+def refused(
+    call: Call, decision: PolicyDecision, facts: dict[str, JsonValue], totals: dict[str, int], *more: Event
+) -> Admitted:
+    """A call that ends here; `more` happened with that."""
     code = decision.code or Code.INTERNAL_FAILURE
     status = REGISTRY[code].status
     events: list[Event] = [
         CallProposed(call=call),
         CallDecided(decision=decision, facts=facts, totals=totals),
+        *more,
     ]
     if code is Code.RATE_LIMITED:
         events.append(LimitHit(limit=decision.rule, subject=call.binding.run_id))
@@ -190,14 +228,29 @@ def refused(call: Call, decision: PolicyDecision, facts: dict[str, JsonValue], t
     return Admitted(events, status, code, decision, facts, totals, explanation=decision.explanation)
 
 
+def _tripped(proposed: Proposed, tool: PolicyTool, decision: PolicyDecision, totals: dict[str, int]) -> Admitted:
+    """A call that ends here, and with it all that the breaker's switch covers."""
+    breaker = tool.breaker
+    if breaker is None:
+        raise LookupError("only a breaker trips")
+    event = BreakerTripped(
+        switch=breaker.trips, tool=tool.name, max=breaker.max, window_seconds=breaker.window, because=decision.because
+    )
+    ended = refused(proposed.call, decision, proposed.facts.model_dump(mode="json"), totals, event)
+    at_most = f"the policy lets {breaker.max} run in {format_duration(breaker.window)}"
+    return replace(ended, trip=Trip(breaker.trips, f"{decision.because}, and {at_most}"))
+
+
 def admit(policy: Policy, proposed: Proposed, windows: list[Window], reads: Reads, *, inline: bool) -> Admitted:
     """What becomes of a new write."""
-    call = proposed.call
-    totals, usage = counted(policy.tool(call.tool), reads)
+    call, tool = proposed.call, policy.tool(proposed.call.tool)
+    totals, usage = counted(tool, reads)
     if reads.switched_off is not None:
         decision = switched_off(policy, reads.switched_off)
     else:
         decision = evaluate(policy, proposed, totals, usage, reads.reserved)
+    if decision.rule == BREAKER and tool is not None and decision.verdict == "refuse":
+        return _tripped(proposed, tool, decision, totals)
     facts = proposed.facts.model_dump(mode="json")
     if decision.verdict == "refuse":
         return refused(call, decision, facts, totals)
@@ -206,7 +259,13 @@ def admit(policy: Policy, proposed: Proposed, windows: list[Window], reads: Read
         CallDecided(decision=decision, facts=facts, totals=totals),
     ]
     working = Admitted(
-        events, "in_progress", Code.IN_PROGRESS, decision, facts, totals, uses=_uses(proposed.claim, windows)
+        events,
+        "in_progress",
+        Code.IN_PROGRESS,
+        decision,
+        facts,
+        totals,
+        uses=_uses(proposed.claim, windows, asked=decision.verdict == "hold"),
     )
     if decision.verdict == "hold":
         return _parked(proposed, working, reads.now)
@@ -229,9 +288,11 @@ def intend(proposed: Proposed, now: datetime) -> Effect:
     )
 
 
-def _uses(claim: Claim | None, windows: list[Window]) -> list[tuple[str, int]]:
+def _uses(claim: Claim | None, windows: list[Window], *, asked: bool) -> list[tuple[str, int]]:
     amount = claim.amount if claim else 0
-    subjects = {window.subject for window in windows} | ({claim.resource} if claim else set[str]())
+    subjects = {window.subject for window in windows if not (asked and window.unasked)} | (
+        {claim.resource} if claim else set[str]()
+    )
     return [(subject, amount) for subject in sorted(subjects)]
 
 
@@ -320,6 +381,7 @@ _UNREADABLE = {
     "auth_failed": Code.AUTH_FAILED,
     "forbidden": Code.REMOTE_FORBIDDEN,
     "vault_locked": Code.VAULT_LOCKED,
+    "no_credential": Code.INTERNAL_FAILURE,
 }
 
 
@@ -350,7 +412,8 @@ def still_allowed(
     if approved_digest is not None and proposed.action_digest() != approved_digest:
         return "the facts have changed"
     policy_tool = policy.tool(proposed.call.tool)
-    unlimited = {limit.name: Usage(0) for limit in (policy_tool.limits if policy_tool else ())}
+    limits = [limit.name for limit in policy_tool.limits] if policy_tool else []
+    unlimited = {name: Usage(0) for name in (*limits, BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT)}
     decision = evaluate(policy, proposed, details.totals, unlimited, reserved)
     if decision.verdict == "refuse":
         return f"{REGISTRY[decision.code or Code.INTERNAL_FAILURE].title.lower()}: {decision.because}"

@@ -17,15 +17,22 @@ from ledger.database import Connection, Pool
 from ledger.keys import DataKey
 from ledger.queries import load
 from ledger.records import CallDetails, CallRecord, Step, details_context
+from ledger.streams import NO_CUSTOMER, append
+from ledger.switches import stream_of
 from schemas.calls import Binding, Call
 from schemas.codes import Code, Status
 from schemas.decisions import Approval, PolicyDecision
 from schemas.effects import Effect
-from schemas.events import Event
+from schemas.events import Event, SwitchChanged
 from schemas.replies import Explanation
 from schemas.switches import PERMIT
 
 _SQL = load("calls")
+_SWITCHES = load("switches")
+
+TENANT = "tenant"
+"""The subject of what is counted over all tools; every other subject is counted for each tool apart."""
+_BREAKER = "breaker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +50,35 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What to count: live uses of `subject` in the last `seconds` (None: ever)."""
+    """What to count: live uses of `subject` in the last `seconds` (None: ever), and where it is said, those after the
+    breaker last turned `trips` off. `room`: what they may come to, calls or amounts, if the call is to fit.
+    `unasked`: a call that waits for a person does not count.
+    """
 
     name: str
     subject: str
     seconds: int | None
+    room: int | None = None
+    of_amounts: bool = False
+    trips: str | None = None
+    unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
+    """What was counted. `in_the_way`: the time of the use with whose leaving of the window the call would fit."""
+
     count: int
     amount: int
-    oldest: datetime | None
+    in_the_way: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
     """What the transaction read under its locks: the clock, what others hold of the resource, usage by window, and
     whether the run was revoked (it may also have expired, which ends nothing that was begun), the first switch that
-    covers the call and is off, and until when by this process's monotonic clock a write may begin on that."""
+    covers the call and is off, until when by this process's monotonic clock a write may begin on that, and how many
+    calls of the tenant, and of the agent among them, wait for a person."""
 
     now: datetime
     reserved: int
@@ -69,6 +86,16 @@ class Reads:
     revoked: bool = False
     switched_off: str | None = None
     permit_until: float = 0.0
+    parked: int = 0
+    parked_by_agent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """A switch to turn off with the call, and why in words."""
+
+    switch: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +114,7 @@ class Admitted:
     approval: Approval | None = None
     uses: Sequence[tuple[str, int]] = ()
     """(subject, amount) that the call holds until its outcome is known."""
+    trip: Trip | None = None
 
 
 class AlreadyAdmitted(Exception):
@@ -146,11 +174,16 @@ class Admissions:
                 # Committed before anything is sealed with it: a key that is rolled back takes with it what others,
                 # who found it in memory, sealed meanwhile.
                 await self._keys.for_subject(connection, call.binding.tenant, call.binding.customer_id)
+                if any(window.trips for window in windows):
+                    await self._keys.for_subject(connection, call.binding.tenant, NO_CUSTOMER)
                 async with connection.transaction():
-                    if locks := _lock_keys(call, windows, resource):
-                        await connection.execute(_SQL["lock_subjects"], locks)
+                    locks = _lock_keys(call, windows, resource, parking=True)
+                    await connection.execute(_SQL["lock_subjects"], locks)
                     reads = await self._reads(connection, call, windows, resource, facts_since, switches, counted)
-                    return await self._insert(connection, call, decide(reads), reads.now)
+                    admitted = decide(reads)
+                    if admitted.trip is not None:
+                        await self._trip(connection, call, admitted.trip, reads.now)
+                    return await self._insert(connection, call, admitted, reads.now)
         except asyncpg.UniqueViolationError:
             # The rollback released everything; whoever won is committed by now.
             raise await self._conflict(call) from None
@@ -162,6 +195,16 @@ class Admissions:
                 return await self._insert(connection, call, admitted, now)
         except asyncpg.UniqueViolationError:
             raise await self._conflict(call) from None
+
+    async def _trip(self, connection: Connection, call: Call, trip: Trip, now: datetime) -> None:
+        """Turn a switch off as an operator would: every admission from now on reads it."""
+        tenant = call.binding.tenant
+        await connection.execute(_SWITCHES["turn_off"], tenant, trip.switch, _BREAKER, trip.reason, "run")
+        await connection.execute(
+            _SQL["mark_trip"], call.request_id, tenant, call.tool, _tripped(trip.switch), now, "breaker_tripped"
+        )
+        changed = SwitchChanged(switch=trip.switch, off=True, by=_BREAKER, reason=trip.reason, deadlines="run")
+        await append(connection, self._keys, tenant, stream_of(tenant), [changed])
 
     async def _conflict(self, call: Call) -> Exception:
         existing = await self._pool.fetchval(_SQL["request_of_workflow"], call.workflow_id)
@@ -236,6 +279,10 @@ class Admissions:
             call.binding.run_id,
             switches,
             counted,
+            [window.room for window in windows],
+            [window.of_amounts for window in windows],
+            [None if window.trips is None else _tripped(window.trips) for window in windows],
+            call.binding.agent_id,
         )
         if strict and rows[0]["existing"] is not None:
             raise AlreadyAdmitted(rows[0]["existing"])
@@ -244,9 +291,18 @@ class Admissions:
         usage: dict[str, Usage] = {}
         for row in rows[: len(windows)]:
             window = windows[int(row["i"])]
-            usage[window.name] = Usage(row["count"], row["amount"], row["oldest"])
+            usage[window.name] = Usage(row["count"], row["amount"], row["in_the_way"])
         base = rows[0]
-        return Reads(base["now"], base["reserved"], usage, base["revoked"], base["switched_off"], permit_until)
+        return Reads(
+            base["now"],
+            base["reserved"],
+            usage,
+            base["revoked"],
+            base["switched_off"],
+            permit_until,
+            base["parked"],
+            base["parked_by_agent"],
+        )
 
     async def _insert(self, connection: Connection, call: Call, admitted: Admitted, now: datetime) -> CallRecord:
         binding, decision, effect = call.binding, admitted.decision, admitted.effect
@@ -334,13 +390,21 @@ class Admissions:
         )
 
 
-def _lock_keys(call: Call, windows: Sequence[Window], resource: str | None) -> list[int]:
+def _tripped(switch: str) -> str:
+    """The subject whose newest use says when the breaker last turned the switch off."""
+    return f"{_BREAKER}:{switch}"
+
+
+def _lock_keys(call: Call, windows: Sequence[Window], resource: str | None, *, parking: bool = False) -> list[int]:
     """64-bit advisory lock keys, in order; a collision only makes two calls wait for each other.
 
-    Limits count the calls of one tool; a resource is the same for every tool that takes from it.
+    Limits count the calls of one tool, save the tenant's; a resource is the same for every tool that takes from it,
+    and so is the room for calls that wait for a person.
     """
     tenant = call.binding.tenant
-    names = {f"{tenant}/{call.tool}/{window.subject}" for window in windows}
+    names = {f"{tenant}/{'*' if each.subject == TENANT else call.tool}/{each.subject}" for each in windows}
+    if parking:
+        names.add(f"{tenant}//parked")
     if resource is not None:
         names.add(f"{tenant}//{resource}")
     return sorted(int.from_bytes(hashlib.sha256(each.encode()).digest()[:8], "big", signed=True) for each in names)

@@ -68,7 +68,11 @@ class CallRecord:
 
     def reply(self) -> Reply:
         """What the agent is told about the call as it stands."""
-        return reply_for(self.code, self.request_id, self.details.explanation, result=self.details.result)
+        details = self.details
+        left = details.decision.attempts_remaining if details.decision else None
+        return reply_for(
+            self.code, self.request_id, details.explanation, result=details.result, attempts_remaining=left
+        )
 
     def progress(self, next_: Next, **more: Any) -> Progress:
         """What the workflow is told."""

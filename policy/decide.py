@@ -6,8 +6,8 @@ from typing import NamedTuple
 import cel
 
 from policy.conditions import Condition, ConditionError
-from policy.document import Limit
-from policy.model import Policy, PolicyTool, Proposal, Refusal
+from policy.document import Limit, format_duration
+from policy.model import BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT, Policy, PolicyTool, Proposal, Refusal, Usage
 from policy.wording import plain
 from schemas.codes import Code
 from schemas.decisions import PolicyDecision
@@ -20,8 +20,16 @@ EXCEEDS_AVAILABLE = "exceeds_available"
 CRITICAL_RISK = "critical_risk"
 OTHERWISE = "otherwise"
 RESERVED_NAMES = frozenset(
-    (NO_MANIFEST, NO_POLICY, EXCEEDS_AVAILABLE, CRITICAL_RISK, OTHERWISE, "facts", "facts_unreadable", "switch")
+    (
+        *(NO_MANIFEST, NO_POLICY, EXCEEDS_AVAILABLE, CRITICAL_RISK, OTHERWISE),
+        *(BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT),
+        *("facts", "facts_unreadable", "switch"),
+    )
 )
+# From how many attempts left in its run an agent is told of them.
+WARN_FROM = 2
+# A wait that is longer than this is not for an agent to sit out: runs seldom live longer.
+LONGEST_WAIT_SECONDS = 3600
 
 
 class _Reason(NamedTuple):
@@ -73,11 +81,22 @@ def decide(policy: Policy, proposal: Proposal) -> PolicyDecision:
     1. the tool has no manifest: hold; the policy does not name it: hold a write, refuse a read
     2. refuse rules, in the policy's order
     3. more than is left of what the call takes from (`Proposal.bound`): refuse
-    4. limits, in order: refuse
+    4. the breaker (rule BREAKER: whoever records that turns the switch off), then limits, in order: refuse
     5. a condition that could not be evaluated, then hold rules: hold. `rules` names them all and `because` says them
        all; `rule`, approvers and deadline are the first one's
     6. `otherwise`; for a tool of critical risk, hold instead of free or notify
+
+    A call that nobody can be asked about, because too many wait already, is refused instead of held.
     """
+    decision = _decided(policy, proposal)
+    if decision.verdict == "refuse":
+        return decision
+    if decision.verdict == "hold" and (crowded := _crowded(policy, proposal)) is not None:
+        return crowded
+    return decision.model_copy(update={"attempts_remaining": _attempts_remaining(policy, proposal)})
+
+
+def _decided(policy: Policy, proposal: Proposal) -> PolicyDecision:
     if proposal.manifest is None:
         return _held(policy, [_by_default(policy, NO_MANIFEST, "nothing is known about the tool")])
     tool = policy.tool(proposal.tool)
@@ -87,6 +106,7 @@ def decide(policy: Policy, proposal: Proposal) -> PolicyDecision:
     return (
         _refused(case)
         or _exceeds(case)
+        or _broken(case)
         or _limited(case)
         or _asked(case)
         or _otherwise(case, critical=proposal.manifest.risk == "critical")
@@ -131,6 +151,48 @@ def _exceeds(case: _Case) -> PolicyDecision | None:
     return _refusal(case.policy, EXCEEDS_AVAILABLE, because, Code.REFUND_EXCEEDS_PAID, bound.exceeded(bound.claim))
 
 
+def _broken(case: _Case) -> PolicyDecision | None:
+    breaker, usage = case.tool.breaker, case.proposal.usage.get(BREAKER)
+    if breaker is None:
+        return None
+    if usage is None:
+        case.not_evaluated(BREAKER)
+        return None
+    if usage.used < breaker.max:
+        return None
+    because = f"{usage.used} calls of {case.tool.name} within {format_duration(breaker.window)}"
+    return _refusal(case.policy, BREAKER, because, Code.CAPABILITY_DISABLED, Explanation())
+
+
+def _crowded(policy: Policy, proposal: Proposal) -> PolicyDecision | None:
+    if policy.parked is None:
+        return None
+    for rule, most, whose in (
+        (PARKED_PER_AGENT, policy.parked.per_agent, "as many calls of this agent"),
+        (PARKED_PER_TENANT, policy.parked.per_tenant, "as many calls"),
+    ):
+        waiting = proposal.usage.get(rule)
+        if waiting is None or waiting.used >= most:
+            because = f"a person would have to approve this, and {whose} as may wait for a person do so already"
+            repair = "Nothing was done, and it does not wait for anyone. End your turn and hand over to a person."
+            said = Explanation(values={"because": because, "repair": repair}, attempts_remaining=0)
+            return _refusal(policy, rule, because, Code.RATE_LIMITED, said)
+    return None
+
+
+def _attempts_remaining(policy: Policy, proposal: Proposal) -> int | None:
+    """How many more calls the run may make after this one; None while there are plenty, or no end."""
+    tool = policy.tool(proposal.tool)
+    limits = tool.limits if tool else ()
+    left = [
+        limit.max - proposal.usage[limit.name].used - 1
+        for limit in limits
+        if (limit.per, limit.of) == ("run", "count") and limit.name in proposal.usage
+    ]
+    fewest = min(left, default=WARN_FROM + 1)
+    return fewest if 0 <= fewest <= WARN_FROM else None
+
+
 def _limited(case: _Case) -> PolicyDecision | None:
     bound = case.proposal.bound
     for limit in case.tool.limits:
@@ -140,17 +202,22 @@ def _limited(case: _Case) -> PolicyDecision | None:
             continue
         takes = bound.claim.amount if limit.of == "amount" and bound is not None else 1
         if usage.used + takes > limit.max:
-            explanation = _over(limit, usage.retry_after_seconds)
+            explanation = _over(limit, takes, usage)
             return _refusal(case.policy, limit.name, str(explanation.values["because"]), Code.RATE_LIMITED, explanation)
     return None
 
 
-def _over(limit: Limit, retry_after_seconds: int | None) -> Explanation:
+def _over(limit: Limit, takes: int, usage: Usage) -> Explanation:
     because = limit.because or f"{limit.max} {'calls' if limit.of == 'count' else 'minor units'} per {limit.per}"
-    if limit.window is None:
+    if limit.window is None or takes > limit.max:
         repair = "End your turn and hand over to a person."
         return Explanation(values={"because": because, "repair": repair}, attempts_remaining=0)
-    seconds = max(1, limit.window if retry_after_seconds is None else retry_after_seconds)
+    seconds = max(1, limit.window if usage.retry_after_seconds is None else usage.retry_after_seconds)
+    if seconds > LONGEST_WAIT_SECONDS:
+        repair = f"There is room again in {seconds} seconds. End your turn and hand over to a person."
+        return Explanation(
+            values={"because": because, "repair": repair}, retry_after_seconds=seconds, attempts_remaining=0
+        )
     repair = f"Try a new call with a new idempotency_key after {seconds} seconds, or hand over to a person."
     return Explanation(
         values={"because": because, "repair": repair},

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from schemas.base import Model
 from schemas.codes import Code
 from schemas.replies import Verdict
+from schemas.switches import parse
 from schemas.tools import ToolName
 
 _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
@@ -38,6 +39,12 @@ def _may_be_said(code: object) -> object:
     return code
 
 
+def _can_be_tripped(name: object) -> object:
+    if not isinstance(name, str) or parse(name).kind not in ("tool", "class"):
+        raise ValueError("a breaker turns off tool:NAME or class:NAME")
+    return name
+
+
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{1,62}$")]
 PolicyName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{1,62}$")]
 Group = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{1,62}$")]
@@ -45,8 +52,10 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"
 Expression = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Duration = Annotated[int, BeforeValidator(parse_duration)]
 RefusalCode = Annotated[Code, BeforeValidator(_may_be_said)]
+SwitchName = Annotated[str, BeforeValidator(_can_be_tripped)]
+Positive = Annotated[int, Field(ge=1, le=2**53 - 1)]
 Threshold = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
-Scope = Literal["run", "customer", "order", "agent", "tool", "repeat"]
+Scope = Literal["run", "customer", "order", "agent", "tool", "tenant", "repeat"]
 Measure = Literal["count", "amount"]
 WhenAbsent = Literal["resend", "review"]
 
@@ -57,24 +66,42 @@ class Total(Model):
     Earlier calls are those of the same tool and tenant that ran, are parked or whose outcome is unknown; released ones
     do not count, nor does the call being decided. `per` picks the run's, customer's, order's or agent's of them, those
     with the same arguments for the same customer (`repeat`; the agent's own words and the key aside), or takes all
-    (`tool`). `amount` adds minor units whatever their currency, which can only be stricter. `window` counts
-    back from now; without one, everything counts.
+    (`tool`; `tenant` takes those of the tenant's other tools in the policy too). `amount` adds minor units whatever
+    their currency, which can only be stricter. `window` counts back from now; without one, everything counts.
+    `unasked` leaves out the calls that waited for a person.
     """
 
     per: Scope
     window: Duration | None = None
     of: Measure
+    unasked: bool = False
 
 
 class Limit(Model):
-    """At most `max` calls (or minor units) of a scope; a call that would go beyond it is refused."""
+    """At most `max` calls (or minor units) of a scope, as a `Total` has it; a call that would go beyond is refused."""
 
     name: Name
     per: Scope
     window: Duration | None = None
     of: Measure = "count"
-    max: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    max: Positive
     because: Text | None = None
+
+
+class Breaker(Model):
+    """After `max` calls of the tool in `window`, over all runs, the next one turns the switch `trips` off. It stays off
+    until an operator turns it on; from then on, only later calls count."""
+
+    window: Duration
+    max: Positive
+    trips: SwitchName
+
+
+class Parked(Model):
+    """How many calls may wait for a person at once, whichever tools they are of; one more is refused."""
+
+    per_agent: Positive
+    per_tenant: Positive
 
 
 class RuleText(Model):
@@ -108,6 +135,7 @@ class ToolText(Model):
     thresholds: dict[Name, Threshold] = Field(default_factory=dict[str, int])
     totals: dict[Name, Total] = Field(default_factory=dict[str, Total])
     limits: tuple[Limit, ...] = ()
+    breaker: Breaker | None = None
     rules: tuple[RuleText, ...] = ()
     otherwise: Verdict
     when_absent: WhenAbsent = "review"
@@ -120,6 +148,7 @@ class Defaults(Model):
 
     approvers: Group
     deadline: Duration
+    parked: Parked | None = None
 
 
 class PolicyDocument(Model):

@@ -1,9 +1,10 @@
 """Loads a policy from a file or a folder: read, checked as a whole, compiled once."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from policy.document import PolicyDocument
+from policy.document import Measure, PolicyDocument
 from policy.files import read_document
 from policy.model import Policy, PolicyTool
 from policy.problems import PolicyError, Problem
@@ -21,6 +22,7 @@ def load_policy(path: Path, vocabularies: Mapping[str, Vocabulary] | None = None
     checked, so a service never leaves it out. Raises PolicyError with all problems found.
     """
     document, file_of = read_document(path)
+    counted_for_tenant = measures_per_tenant(document)
     tools: dict[str, PolicyTool] = {}
     problems: list[Problem] = []
     for name, text in document.tools.items():
@@ -28,7 +30,8 @@ def load_policy(path: Path, vocabularies: Mapping[str, Vocabulary] | None = None
             problems.append(Problem(file_of[name], name, "there is no such tool"))
             continue
         vocabulary = None if vocabularies is None else vocabularies[name]
-        tools[name], found = resolve(name, text, document.defaults, file_of[name], vocabulary, vocabularies)
+        resolved, found = resolve(name, text, document.defaults, file_of[name], vocabulary, vocabularies)
+        tools[name] = replace(resolved, counted_for_tenant=counted_for_tenant)
         problems.extend(found)
     if problems:
         raise PolicyError(problems)
@@ -37,9 +40,16 @@ def load_policy(path: Path, vocabularies: Mapping[str, Vocabulary] | None = None
         version=version_of(document),
         approvers=document.defaults.approvers,
         deadline_seconds=document.defaults.deadline,
+        parked=document.defaults.parked,
         tools=tools,
         document=document,
     )
+
+
+def measures_per_tenant(document: PolicyDocument) -> frozenset[Measure]:
+    """What some tool counts over all tools of the tenant, so that the calls of each of them have to be counted."""
+    counters = [each for tool in document.tools.values() for each in (*tool.totals.values(), *tool.limits)]
+    return frozenset(each.of for each in counters if each.per == "tenant")
 
 
 def version_of(document: PolicyDocument) -> str:

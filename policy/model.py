@@ -6,25 +6,34 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from policy.conditions import Condition, Reads
-from policy.document import Limit, Measure, PolicyDocument, Scope, WhenAbsent
+from policy.document import Breaker, Limit, Measure, Parked, PolicyDocument, Scope, WhenAbsent
 from policy.wording import Wording
 from schemas.codes import Code
 from schemas.decisions import Claim
 from schemas.replies import Explanation, Verdict
 from schemas.tools import Manifest
 
+# Names in `Proposal.usage` beside those of limits.
+BREAKER = "breaker"
+PARKED_PER_AGENT = "parked_per_agent"
+PARKED_PER_TENANT = "parked_per_tenant"
+
 
 @dataclass(frozen=True, slots=True)
 class Counter:
     """Something the ledger counts for a decision, over earlier calls; the meaning of each field is `document.Total`'s.
 
-    `window_seconds` is None where everything counts. Names are unique within a tool.
+    `window_seconds` is None where everything counts. Names are unique within a tool. `max` is what a limit allows.
+    `trips`: the switch that it turns off; what came before it last did so counts no longer.
     """
 
     name: str
     per: Scope
     window_seconds: int | None
     of: Measure
+    unasked: bool = False
+    max: int | None = None
+    trips: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +69,22 @@ class PolicyTool:
     thresholds: Mapping[str, int]
     totals: tuple[Counter, ...]
     limits: tuple[Limit, ...]
+    breaker: Breaker | None
     refusals: tuple[Refusal, ...]
     holds: tuple[Hold, ...]
     otherwise: Verdict
     when_absent: WhenAbsent
     reads: Reads
+    counted_for_tenant: frozenset[Measure] = frozenset()
+    """What its calls are counted by over all tools of the tenant, for itself or for other tools of the policy."""
 
     def subjects_needed(self) -> tuple[Counter, ...]:
         """Every counter that a decision needs: the values of `Proposal.totals` and `Proposal.usage` by these names."""
-        return self.totals + tuple(Counter(limit.name, limit.per, limit.window, limit.of) for limit in self.limits)
+        limits = [Counter(each.name, each.per, each.window, each.of, max=each.max) for each in self.limits]
+        breaker = self.breaker
+        if breaker is not None:
+            limits.append(Counter(BREAKER, "tool", breaker.window, "count", max=breaker.max, trips=breaker.trips))
+        return self.totals + tuple(limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +95,7 @@ class Policy:
     version: str
     approvers: str
     deadline_seconds: int
+    parked: Parked | None
     tools: Mapping[str, PolicyTool]
     document: PolicyDocument
 
@@ -89,7 +106,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much of a limit earlier calls have used; `retry_after_seconds` until the oldest of them leaves the window."""
+    """How much of a limit earlier calls have used; `retry_after_seconds` until enough of them have left the window."""
 
     used: int
     retry_after_seconds: int | None = None
@@ -107,7 +124,8 @@ class Bound:
 class Proposal:
     """A call to be decided: validated arguments and facts as plain JSON, and what was counted for it.
 
-    `totals` and `usage` hold one entry for each of `PolicyTool.subjects_needed()`, this call itself not counted.
+    `totals` and `usage` hold one entry for each of `PolicyTool.subjects_needed()`, this call itself not counted, and
+    `usage` also how many calls wait for a person: PARKED_PER_AGENT and PARKED_PER_TENANT.
     """
 
     tool: str

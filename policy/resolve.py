@@ -75,12 +75,16 @@ class _Resolver:
         refusals = [self._refusal(rule, rule.refuse) for rule in text.rules if rule.refuse is not None]
         holds = [self._hold(rule, rule.hold) for rule in text.rules if rule.hold is not None]
         limits = tuple(self._limit(limit) for limit in text.limits)
+        self._tripped()
         self._unused()
         return PolicyTool(
             name=self._name,
             thresholds=text.thresholds,
-            totals=tuple(Counter(name, total.per, total.window, total.of) for name, total in text.totals.items()),
+            totals=tuple(
+                Counter(name, total.per, total.window, total.of, total.unasked) for name, total in text.totals.items()
+            ),
             limits=limits,
+            breaker=text.breaker,
             refusals=tuple(rule for rule in refusals if rule is not None),
             holds=tuple(rule for rule in holds if rule is not None),
             otherwise=text.otherwise,
@@ -97,7 +101,7 @@ class _Resolver:
         limits = [limit.name for limit in self._text.limits]
         deciding = Tally(rules + limits)
         counting = Tally(limits + list(self._text.totals))
-        for name in dict.fromkeys((*rules, *limits)):
+        for name in dict.fromkeys((*rules, *limits, *self._text.totals)):
             if name in RESERVED_NAMES:
                 self._problem((name,), "the name is taken by a decision that no rule makes")
             elif deciding[name] > 1:
@@ -108,8 +112,8 @@ class _Resolver:
     def _answerable(self) -> None:
         if self._vocabulary is None or self._vocabulary.writes:
             return
-        if self._text.totals or self._text.limits:
-            self._problem((), "a tool that only reads is not counted: it has neither totals nor limits")
+        if self._text.totals or self._text.limits or self._text.breaker:
+            self._problem((), "a tool that only reads is not counted: it has neither totals, limits nor a breaker")
         if self._text.otherwise == "hold" or any(rule.hold is not None for rule in self._text.rules):
             self._problem((), "a tool that only reads is answered at once: nothing can hold it")
 
@@ -158,6 +162,15 @@ class _Resolver:
         if "{" in because or "}" in because:
             self._problem((limit.name, "because"), "the one name a limit can say is {max}")
         return limit.model_copy(update={"because": because})
+
+    def _tripped(self) -> None:
+        """A switch that does not cover the tool would leave it running."""
+        breaker = self._text.breaker
+        if breaker is None or self._vocabulary is None:
+            return
+        covering = [f"tool:{self._name}", *(f"class:{each}" for each in self._vocabulary.classes)]
+        if breaker.trips not in covering:
+            self._problem(("breaker", "trips"), f"does not cover the tool; there is {', '.join(covering)}")
 
     def _condition(self, source: str, rule: str, field: str) -> Condition | None:
         where = (rule, field)

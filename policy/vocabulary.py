@@ -22,20 +22,27 @@ class Vocabulary:
     """`names` maps dotted names (`args.amount_cents`, `facts.order.status`) to what they hold.
 
     `untrusted` are the arguments that carry the agent's own words. A tool that only reads (`writes` is false) is
-    answered at once: it has no facts, is not counted and waits for nobody.
+    answered at once: it has no facts, is not counted and waits for nobody. `classes` are its capability classes.
     """
 
     names: Mapping[str, Kind]
     untrusted: frozenset[str]
     writes: bool
+    classes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, arguments: Schema, facts: Schema | None = None, untrusted: Iterable[str] = ()) -> "Vocabulary":
+    def of(
+        cls,
+        arguments: Schema,
+        facts: Schema | None = None,
+        untrusted: Iterable[str] = (),
+        classes: Iterable[str] = (),
+    ) -> "Vocabulary":
         """From two JSON Schemas (2020-12) as pydantic writes them; without facts, of a tool that only reads."""
         names = dict(_names("args", arguments, arguments))
         if facts is not None:
             names.update(_names("facts", facts, facts))
-        return cls(names, frozenset(untrusted), writes=facts is not None)
+        return cls(names, frozenset(untrusted), writes=facts is not None, classes=tuple(classes))
 
 
 def _names(prefix: str, schema: Schema, root: Schema) -> Iterator[tuple[str, Kind]]:

@@ -20,5 +20,5 @@ def _vocabulary(entry: Entry) -> Vocabulary:
     arguments = object_schema(tool.arguments_model)
     if isinstance(tool, WriteTool):
         facts = object_schema(tool.facts_model, mode="serialization")
-        return Vocabulary.of(arguments, facts, tool.untrusted_arguments)
+        return Vocabulary.of(arguments, facts, tool.untrusted_arguments, entry.manifest.capability_classes)
     return Vocabulary.of(arguments)

@@ -31,6 +31,8 @@ class PolicyDecision(Model):
     explanation: Explanation | None = None
     approvers: str | None = None
     deadline_seconds: int | None = None
+    attempts_remaining: int | None = None
+    """How many more calls its run may make after this one, once few are left."""
 
 
 class HumanDecision(Model):

@@ -34,7 +34,9 @@ class Effect(Model):
 # not worked for too long; it is there twice.
 ReviewReason = Literal["absent", "unreadable", "found_twice"]
 # What operators are told without having asked.
-AlertKind = Literal["needs_review", "found_twice", "effect_reversed", "effect_missing", "effect_after_all"]
+AlertKind = Literal[
+    "needs_review", "found_twice", "effect_reversed", "effect_missing", "effect_after_all", "breaker_tripped"
+]
 
 # How far an exchange with a remote system got.
 Boundary = Literal["nothing_sent", "connected", "bytes_sent", "response_received"]

@@ -220,6 +220,18 @@ class LimitHit(EventBody):
     subject: str
 
 
+class BreakerTripped(EventBody):
+    """The tool was called as often as its breaker lets it: the breaker turned its switch off, and the call was refused.
+    The switch stays off until an operator turns it on."""
+
+    type: Literal["breaker.tripped"] = "breaker.tripped"
+    switch: str
+    tool: str
+    max: int
+    window_seconds: int
+    because: str
+
+
 class EgressDenied(EventBody):
     """A request to a remote system was refused before anything was sent: it would have gone where none may go."""
 
@@ -259,6 +271,7 @@ Event = Annotated[
     | CallCancelled
     | CallSettled
     | LimitHit
+    | BreakerTripped
     | EgressDenied
     | DiagnosticOpened,
     Field(discriminator="type"),

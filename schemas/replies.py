@@ -62,16 +62,24 @@ def reply_for(
     *,
     result: dict[str, JsonValue] | None = None,
     retryable: bool | None = None,
+    attempts_remaining: int | None = None,
 ) -> Reply:
-    """The reply for `code`. Raises KeyError when the code's sentence needs a value that `explanation` lacks."""
+    """The reply for `code`. Raises KeyError when the code's sentence needs a value that `explanation` lacks.
+
+    `attempts_remaining`: how many more calls of the tool its run may make; said where this one went through or waits.
+    """
     spec = REGISTRY[code]
     said = explanation or Explanation()
+    message = spec.message.format_map(said.values)
+    if attempts_remaining is not None and spec.status in ("executed", "pending_approval"):
+        said = said.model_copy(update={"attempts_remaining": attempts_remaining})
+        message += f" Calls of this tool that this run may still make: {attempts_remaining}."
     return Reply(
         ok=spec.status in ("executed", "pending_approval"),
         status=spec.status,
         request_id=request_id,
         code=code,
-        message=spec.message.format_map(said.values),
+        message=message,
         action=said.action or spec.action,
         retryable=spec.retryable if retryable is None else retryable,
         http_status=None if spec.http_status < 400 else spec.http_status,

@@ -21,9 +21,11 @@ SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) k
 
 -- name: admission_reads
 -- In one round trip: the clock, whether the call exists and its run was revoked, the switch that stops it, what other
--- live calls have reserved of the claimed resource (held, or spent since its facts were read), and what live calls took of each subject in its window.
-SELECT statement_timestamp() AS now, base.existing, base.revoked, base.switched_off, base.reserved, w.i, u.count,
-       coalesce(u.amount, 0)::bigint AS amount, u.oldest
+-- live calls have reserved of the claimed resource (held, or spent since its facts were read), what waits for a person,
+-- and what live calls took of each subject in its window; where that is more than there is room for, also the newest use
+-- that does not fit beside those after it.
+SELECT statement_timestamp() AS now, base.*, parked.*, w.i, u.count, coalesce(u.amount, 0)::bigint AS amount,
+       f.at AS in_the_way
 FROM (
     SELECT (SELECT request_id FROM calls WHERE workflow_id = $2) AS existing,
            EXISTS (SELECT FROM runs r LEFT JOIN tokens o ON o.token_id = r.opened_with
@@ -34,14 +36,35 @@ FROM (
             WHERE h.tenant = $1 AND h.subject = $8 AND h.request_id <> $6 AND h.request_id <> ALL($12::text[])
               AND (h.state = 'held' OR (h.state = 'spent' AND h.changed_at >= $9)))::bigint AS reserved
 ) base
-LEFT JOIN unnest($3::int[], $4::text[], $5::bigint[]) AS w (i, subject, seconds) ON true
+CROSS JOIN (
+    SELECT count(*) AS parked, count(*) FILTER (WHERE c.agent_id = $16) AS parked_by_agent
+    FROM approvals a JOIN calls c USING (request_id) WHERE a.tenant = $1 AND a.status = 'open'
+) parked
+LEFT JOIN unnest($3::int[], $4::text[], $5::bigint[], $13::bigint[], $14::boolean[], $15::text[])
+    AS w (i, subject, seconds, room, of_amounts, tripped) ON true
 LEFT JOIN LATERAL (
-    SELECT count(*), sum(l.amount) AS amount, min(l.at) AS oldest
+    SELECT CASE WHEN w.subject = 'tenant' THEN '*' ELSE $7 END AS tool,
+           greatest(CASE WHEN w.seconds IS NULL THEN '-infinity'::timestamptz
+                         ELSE statement_timestamp() - make_interval(secs => w.seconds) END,
+                    (SELECT max(t.at) FROM uses t
+                     WHERE t.tenant = $1 AND t.subject = w.tripped AND t.tool = $7 AND t.state <> 'released')) AS since
+) s ON true
+LEFT JOIN LATERAL (
+    SELECT count(*), sum(l.amount) AS amount
     FROM uses l
-    WHERE l.tenant = $1 AND l.subject = w.subject AND l.tool = $7 AND l.state <> 'released' AND l.request_id <> $6
-      AND l.at > CASE WHEN w.seconds IS NULL THEN '-infinity'::timestamptz
-                      ELSE statement_timestamp() - make_interval(secs => w.seconds) END
+    WHERE l.tenant = $1 AND l.subject = w.subject AND l.tool = s.tool AND l.state <> 'released' AND l.request_id <> $6
+      AND l.at > s.since
 ) u ON true
+LEFT JOIN LATERAL (
+    SELECT max(k.at) AS at
+    FROM (SELECT l.at, sum(CASE WHEN w.of_amounts THEN l.amount ELSE 1 END)
+                           OVER (ORDER BY l.at DESC, l.request_id) AS kept
+          FROM uses l
+          WHERE CASE WHEN w.of_amounts THEN u.amount ELSE u.count END > w.room
+            AND l.tenant = $1 AND l.subject = w.subject AND l.tool = s.tool AND l.state <> 'released'
+            AND l.request_id <> $6 AND l.at > s.since) k
+    WHERE k.kept > w.room
+) f ON true
 
 -- name: in_flight
 -- What holds something of a resource and may be in its owner's own sum already.
@@ -63,7 +86,16 @@ WITH call AS (
         AS e (n, type, version, body, previous, hash)
 )
 INSERT INTO uses (request_id, tenant, tool, subject, amount, at, changed_at, state)
-SELECT $1, $2, $6, s.subject, s.amount, $17, $17, 'held' FROM unnest($28::text[], $29::bigint[]) AS s (subject, amount)
+SELECT $1, $2, CASE WHEN s.subject = 'tenant' THEN '*' ELSE $6 END, s.subject, s.amount, $17, $17, 'held'
+FROM unnest($28::text[], $29::bigint[]) AS s (subject, amount)
+
+-- name: mark_trip
+-- When a breaker turned its switch off, which is from when its count begins again; and operators are told.
+WITH alert AS (
+    INSERT INTO alerts (tenant, request_id, kind, at) VALUES ($2, $1, $6, $5)
+)
+INSERT INTO uses (request_id, tenant, tool, subject, amount, at, changed_at, state)
+VALUES ($1, $2, $3, $4, 0, $5, $5, 'spent')
 
 -- name: insert_approval
 INSERT INTO approvals (approval_id, request_id, tenant, tool, status, approvers, rule, policy_version, action_digest,

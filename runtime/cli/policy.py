@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from policy.document import Limit, RuleText, ToolText, format_duration
+from policy.document import Breaker, Limit, RuleText, ToolText, format_duration
 from policy.load import DEFAULT_POLICY
 from policy.model import Policy
 from policy.problems import PolicyError
@@ -99,6 +99,8 @@ def _table(policy: Policy) -> Table:
 def _rows(tool: ToolText, policy: Policy) -> Iterator[_Row]:
     """In the order of evaluation."""
     yield from (_refusal(rule) for rule in tool.rules if rule.refuse is not None)
+    if tool.breaker is not None:
+        yield _breaker(tool.breaker)
     yield from (_limit(limit) for limit in tool.limits)
     yield from (_hold(rule, policy) for rule in tool.rules if rule.hold is not None)
     yield _Row("otherwise", tool.otherwise, "", "")
@@ -109,6 +111,12 @@ def _refusal(rule: RuleText) -> _Row:
     if rule.use_tool_when is not None:
         advice += f" when {rule.use_tool_when}"
     return _Row(rule.name, f"refuse {rule.refuse}", rule.when, rule.because + advice)
+
+
+def _breaker(breaker: Breaker) -> _Row:
+    when = f"more than {breaker.max} calls in {format_duration(breaker.window)}"
+    decision = f"turn off {breaker.trips}, refuse {Code.CAPABILITY_DISABLED}"
+    return _Row("breaker", decision, when, "until an operator turns it on")
 
 
 def _limit(limit: Limit) -> _Row:
@@ -127,10 +135,15 @@ def _numbers(tool: ToolText) -> str:
     lines = [f"thresholds.{name} = {value}" for name, value in tool.thresholds.items()]
     for name, total in tool.totals.items():
         window = "so far" if total.window is None else f"of the last {format_duration(total.window)}"
-        lines.append(f"totals.{name} = {total.of} per {total.per} {window}")
+        unasked = ", without those that waited for a person" if total.unasked else ""
+        lines.append(f"totals.{name} = {total.of} per {total.per} {window}{unasked}")
     return "\n".join(lines)
 
 
 def _caption(policy: Policy) -> str:
     deadline = format_duration(policy.deadline_seconds)
-    return f"What cannot be decided is held for {policy.approvers}, {deadline}."
+    caption = f"What cannot be decided is held for {policy.approvers}, {deadline}."
+    if policy.parked is None:
+        return caption
+    most = f"{policy.parked.per_agent} of an agent, {policy.parked.per_tenant} in all"
+    return f"{caption}\nAt most so many calls wait for a person, and what would be one more is refused: {most}."

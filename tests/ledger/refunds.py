@@ -25,6 +25,7 @@ from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from ledger.records import CallRecord, Step
 from policy.load import DEFAULT_POLICY
+from policy.model import Policy
 from runtime.policy import load_checked
 from schemas.calls import Binding, Call
 from schemas.canonical import digest
@@ -60,13 +61,23 @@ def new_binding(**changes: str) -> Binding:
     return binding.model_copy(update=changes)
 
 
-def facts(*, payment_id: str, available: int = 10_000, fraud_flag: bool = False, disputed: bool = False) -> Any:
+ORDER = "ord_8f2b91a04c7d"
+
+
+def facts(
+    *,
+    payment_id: str,
+    available: int = 10_000,
+    fraud_flag: bool = False,
+    disputed: bool = False,
+    order_id: str = ORDER,
+) -> Any:
     """Facts of a delivered order whose one payment has `available` left."""
     return IssueRefundFacts.model_validate_json(
         json.dumps(
             {
                 "order": {
-                    "order_id": "ord_8f2b91a04c7d",
+                    "order_id": order_id,
                     "status": "delivered",
                     "placed_at": "2026-01-02T03:04:05Z",
                     "age_minutes": 24_120,
@@ -101,6 +112,8 @@ class Refund:
     available: int = 10_000
     key: str = field(default_factory=lambda: secrets.token_hex(16))
     request_id: str = field(default_factory=new_request_id)
+    order_id: str = ORDER
+    policy: Policy = POLICY
 
     @property
     def proposed(self) -> Proposed:
@@ -108,7 +121,7 @@ class Refund:
         assert entry is not None
         assert isinstance(entry.tool, WriteTool)
         arguments: dict[str, JsonValue] = {
-            "order_id": "ord_8f2b91a04c7d",
+            "order_id": self.order_id,
             "amount_cents": self.amount,
             "currency": "USD",
             "reason_code": "damaged",
@@ -125,20 +138,21 @@ class Refund:
             key_hash=key_hash(self.key),
             workflow_id=workflow_id(self.binding.tenant, TOOL, key_hash(self.key)),
         )
-        known = facts(payment_id=self.payment_id, available=self.available)
+        known = facts(payment_id=self.payment_id, available=self.available, order_id=self.order_id)
         return Proposed(call, entry, entry.tool, IssueRefundArguments.model_validate(arguments), known)
 
     async def admit(self, ledger: Ledger, *, since: datetime | None = None) -> CallRecord:
         """Admit it on facts that were read at `since` (now unless given)."""
         proposed = self.proposed
-        windows = deciding.windows_for(POLICY.tool(TOOL), proposed)
+        windows = deciding.windows_for(self.policy.tool(TOOL), proposed)
 
         def decide(reads: Reads) -> Admitted:
-            return deciding.admit(POLICY, proposed, windows, reads, inline=True)
+            return deciding.admit(self.policy, proposed, windows, reads, inline=True)
 
-        resource = f"payment:{self.payment_id}"
-        own = ledger.of(self.binding.tenant)
-        return await own.admissions.admit(proposed.call, windows, resource, since or datetime.now(UTC), decide)
+        resource, admissions = f"payment:{self.payment_id}", ledger.of(self.binding.tenant).admissions
+        return await admissions.admit(
+            proposed.call, windows, resource, since or datetime.now(UTC), decide, proposed.switches
+        )
 
 
 async def parked(ledger: Ledger, **changes: Any) -> Approval:

@@ -139,7 +139,7 @@ async def test_a_customers_total_is_counted_exactly_across_runs(ledger: Ledger) 
 )
 async def test_a_window_ends_where_it_says(ledger: Ledger, age: timedelta, expected: str) -> None:
     binding = new_binding()
-    await Refund(15_000, binding=binding, available=15_000).admit(ledger)
+    await Refund(15_000, binding=binding, available=15_000, order_id="ord_000000000000").admit(ledger)
     await ledger.system.execute("UPDATE uses SET at = at - $1::interval", age)
     assert (await Refund(6_000, binding=binding).admit(ledger)).status == expected
 
@@ -262,7 +262,11 @@ def test_every_counter_of_the_policy_is_counted_per_a_bound_subject() -> None:
     assert subjects - {repeat} == {
         f"run:{binding.run_id}",
         "tool",
+        "tenant",
+        f"order:{refund.order_id}",
         f"customer:{binding.customer_id}",
+        f"agent:{binding.agent_id}",
+        f"unasked:agent:{binding.agent_id}",
     }
 
 

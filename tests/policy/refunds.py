@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from policy.model import Bound, Proposal, Usage
+from policy.load import DEFAULT_POLICY, load_policy
+from policy.model import PARKED_PER_AGENT, PARKED_PER_TENANT, Bound, Proposal, Usage
 from schemas.decisions import Claim
 from schemas.replies import Explanation
 from schemas.tools import Manifest
@@ -37,13 +38,26 @@ FACTS: dict[str, Any] = {
     "customer": {"fraud_flag": False},
     "payment": {"payment_id": "pay_1", "last4": "4242", "disputed": False},
 }
+NOBODY_WAITS = {PARKED_PER_AGENT: Usage(0), PARKED_PER_TENANT: Usage(0)}
+_COUNTED = load_policy(DEFAULT_POLICY).tools["issue_refund"]
+_TOTALS = tuple(counter.name for counter in _COUNTED.totals)
+LIMITS = tuple(counter.name for counter in _COUNTED.subjects_needed() if counter.name not in _TOTALS)
+
+
+def bound(amount: int, available: int) -> Bound:
+    """A claim, explained by its numbers."""
+    claim = Claim(resource="payment:pay_1", amount=amount, available=available, currency="USD")
+    return Bound(claim, lambda claim: Explanation(allowed={"max_amount_cents": claim.available}))
+
+
 REFUND = Proposal(
     tool="issue_refund",
     manifest=MANIFEST,
     arguments=ARGUMENTS,
     facts=FACTS,
-    totals={"customer_24h": 0, "same_10m": 0},
-    usage={"refunds_per_run": Usage(0), "refunds_per_hour": Usage(0)},
+    totals=dict.fromkeys(_TOTALS, 0),
+    usage=dict.fromkeys(LIMITS, Usage(0)) | NOBODY_WAITS,
+    bound=bound(4999, 4999),
 )
 
 
@@ -61,6 +75,7 @@ def refund(changes: Mapping[str, Any] | None = None, *, manifest: Manifest | Non
         for step in above:
             node = node[step]
         node[last] = Usage(value) if part == "usage" and isinstance(value, int) else value
+    amount = parts["args"]["amount_cents"]
     return replace(
         REFUND,
         manifest=manifest,
@@ -68,10 +83,5 @@ def refund(changes: Mapping[str, Any] | None = None, *, manifest: Manifest | Non
         facts=parts["facts"],
         totals=parts["totals"],
         usage=parts["usage"],
+        bound=bound(amount, amount) if isinstance(amount, int) else REFUND.bound,
     )
-
-
-def bound(amount: int, available: int) -> Bound:
-    """A claim, explained by its numbers."""
-    claim = Claim(resource="payment:pay_1", amount=amount, available=available, currency="USD")
-    return Bound(claim, lambda claim: Explanation(allowed={"max_amount_cents": claim.available}))

@@ -97,7 +97,11 @@ def test_show_is_a_table_of_decisions_in_their_order() -> None:
 def test_show_as_json() -> None:
     shown = json.loads(run("show", "--json").stdout)
     assert shown["version"] == load_policy(DEFAULT_POLICY).version
-    assert shown["tools"]["issue_refund"]["thresholds"] == {"approval_cents": 20_000, "minimum_age_minutes": 1_440}
+    refund = shown["tools"]["issue_refund"]
+    assert (refund["thresholds"]["approval_cents"], refund["thresholds"]["minimum_age_minutes"]) == (20_000, 1_440)
+    assert refund["breaker"] == {"window": 3_600, "max": 200, "trips": "class:money_movement"}
+    assert refund["totals"]["agent_1h"] == {"per": "agent", "window": 3_600, "of": "amount", "unasked": True}
+    assert shown["defaults"]["parked"] == {"per_agent": 200, "per_tenant": 500}
 
 
 def test_show_of_a_broken_policy_is_one_line(write: Write) -> None:

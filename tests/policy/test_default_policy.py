@@ -143,8 +143,22 @@ def test_what_the_ledger_counts(default: Policy) -> None:
     tool = default.tool("issue_refund")
     assert tool is not None
     assert [(c.name, c.per, c.window_seconds, c.of) for c in tool.subjects_needed()] == [
+        ("order", "order", None, "amount"),
         ("customer_24h", "customer", 86_400, "amount"),
+        ("customer_30d", "customer", 2_592_000, "amount"),
+        ("agent_1h", "agent", 3_600, "amount"),
+        ("agent_24h", "agent", 86_400, "amount"),
         ("same_10m", "repeat", 600, "count"),
         ("refunds_per_run", "run", None, "count"),
         ("refunds_per_hour", "tool", 3_600, "count"),
+        ("refunds_per_day", "tool", 86_400, "count"),
+        ("order_cents_24h", "order", 86_400, "amount"),
+        ("order_cents", "order", None, "amount"),
+        ("customer_cents_24h", "customer", 86_400, "amount"),
+        ("customer_cents_30d", "customer", 2_592_000, "amount"),
+        ("agent_cents_1h", "agent", 3_600, "amount"),
+        ("agent_cents_24h", "agent", 86_400, "amount"),
+        ("tenant_cents_1h", "tenant", 3_600, "amount"),
+        ("tenant_cents_24h", "tenant", 86_400, "amount"),
+        ("breaker", "tool", 3_600, "count"),
     ]

@@ -161,6 +161,6 @@ def test_a_tool_that_only_reads_is_answered_at_once(write: Write) -> None:
     text = rule("hold: finance\nwhen: args.limit > 5\nbecause: b").replace("issue_refund", "lookup_orders")
     text = text.replace("otherwise", "limits: [{name: cap, per: run, max: 1}]\n    otherwise")
     assert problems(write(text)) == [
-        "lookup_orders: a tool that only reads is not counted: it has neither totals nor limits",
+        "lookup_orders: a tool that only reads is not counted: it has neither totals, limits nor a breaker",
         "lookup_orders: a tool that only reads is answered at once: nothing can hold it",
     ]
