@@ -100,8 +100,10 @@ class Effects:
         def decide(current: CallRecord, now: datetime) -> Step | None:
             if current.settled:
                 return None
+            # Sent again meanwhile: then what became of this attempt says nothing of the effect.
+            latest = current.details.effect or effect
             return after_attempt(
-                effect, outcome, done=done, operation=entry.manifest.operation, watched=tool.undone_late
+                latest, outcome, done=done, operation=entry.manifest.operation, watched=tool.undone_late
             )
 
         self._services.reached("record.before")
