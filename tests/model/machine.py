@@ -84,10 +84,9 @@ class Calls(RuleBasedStateMachine):
         long=st.booleans(),
         order=_order,
         amount=st.sampled_from(AMOUNTS),
-        do=st.sampled_from([None, None, *REFUND_FAULTS]),
-        times=_times,
+        faults=st.lists(st.sampled_from(REFUND_FAULTS), max_size=2),
     )
-    def begin(self, skew: int, long: bool, order: int, amount: int, do: str | None, times: int) -> None:
+    def begin(self, skew: int, long: bool, order: int, amount: int, faults: list[str]) -> None:
         """A tenant's first call, into whatever awaits it."""
 
         async def start() -> None:
@@ -99,8 +98,8 @@ class Calls(RuleBasedStateMachine):
 
         self.keys = [secrets.token_hex(16) for _ in range(4)]
         self.do("histories", start())
-        if do is not None:
-            self.fault(do, order, times)
+        for do in faults:
+            self.fault(do, order, 1)
         self.propose(0, order, amount, 0)
 
     # Agents
