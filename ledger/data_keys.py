@@ -1,6 +1,7 @@
-"""The data keys of customers, unwrapped once per process."""
+"""The data keys of customers, unwrapped once per process and kept for a while."""
 
 import hmac
+from typing import TypeVar
 
 import asyncpg
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -10,6 +11,9 @@ from ledger.keys import DataKey, MasterKey, new_data_key
 from ledger.queries import load
 
 _SQL = load("keys")
+# Of as many keys as this, those that were opened first are let go: there may be more customers than memory.
+_KEPT = 10_000
+_Name = TypeVar("_Name")
 
 
 class KeyDestroyed(Exception):
@@ -38,7 +42,7 @@ class DataKeys:
         if row is None:
             raise KeyDestroyed(subject)
         opened = self._unwrap(row)
-        self._by_subject[tenant, subject] = opened
+        _keep(self._by_subject, (tenant, subject), opened)
         return opened
 
     async def by_id(self, connection: Connection, key_id: str) -> DataKey:
@@ -60,5 +64,11 @@ class DataKeys:
         if row["wrapped"] is None:
             raise KeyDestroyed(key_id)
         key = DataKey(key_id, AESGCM(self._master.unwrap(row["wrapped"], key_id)))
-        self._by_id[key_id] = key
+        _keep(self._by_id, key_id, key)
         return key
+
+
+def _keep(kept: dict[_Name, DataKey], name: _Name, key: DataKey) -> None:
+    kept[name] = key
+    if len(kept) > _KEPT:
+        del kept[next(iter(kept))]

@@ -201,7 +201,9 @@ REGISTRY: dict[Code, CodeSpec] = {
         503,
         False,
         "Switched off",
-        "An operator has switched this capability off; nothing was done. " + _NO_REPEAT + " Hand over to a person.",
+        "This capability is switched off until an operator turns it on; nothing was done. "
+        + _NO_REPEAT
+        + " Hand over to a person.",
     ),
     Code.VAULT_LOCKED: CodeSpec(
         "refused",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from policy.decide import decide
 from policy.load import DEFAULT_POLICY, load_policy
-from policy.model import Policy, Proposal
+from policy.model import Policy, Proposal, Usage
 from schemas.codes import Code
 from schemas.replies import reply_for
 from tests.policy.refunds import LIMITS, MANIFEST, NOBODY_WAITS, Write, bound, refund
@@ -235,3 +235,80 @@ def test_any_facts_and_arguments_get_a_decision(facts: Any, arguments: Any) -> N
     flag = facts.get("customer")
     clean = isinstance(flag, dict) and flag.get("fraud_flag") is False
     assert decision.verdict in ("hold", "refuse") or clean
+
+
+BOUNDED = """
+name: bounded
+defaults: {approvers: finance, deadline: 24h, parked: {per_agent: 3, per_tenant: 5}}
+tools:
+  issue_refund:
+    limits:
+      - {name: run, per: run, max: 4}
+      - {name: tool, per: tool, max: 2}
+      - {name: cents, per: customer, window: 2h, of: amount, max: 5000, because: the amount of two hours}
+    breaker: {window: 90m, max: 7, trips: "tool:issue_refund"}
+    rules: [{name: large, hold: finance, when: args.amount_cents > 100, because: it is large}]
+    otherwise: free
+"""
+UNUSED = {f"usage.{name}": 0 for name in ("run", "tool", "cents")}
+
+
+@pytest.mark.parametrize(("used", "left"), [(0, None), (1, 2), (2, 1), (3, 0)])
+@pytest.mark.parametrize("amount", [100, 101])
+def test_few_attempts_that_are_left_to_the_run_are_told(write: Write, amount: int, used: int, left: int | None) -> None:
+    decision = decide(load_policy(write(BOUNDED)), refund({**UNUSED, "args.amount_cents": amount, "usage.run": used}))
+    assert (decision.verdict, decision.attempts_remaining) == ("free" if amount == 100 else "hold", left)
+
+
+def test_the_breaker_comes_before_limits_and_after_refusals(write: Write) -> None:
+    policy = load_policy(write(BOUNDED))
+    reached = {**UNUSED, "usage.breaker": 7, "usage.run": 4}
+    decision = decide(policy, refund(reached))
+    assert (decision.verdict, decision.rule, decision.code) == ("refuse", "breaker", Code.CAPABILITY_DISABLED)
+    assert decision.because == "7 calls of issue_refund within 90m"
+    assert decide(policy, replace(refund(reached), bound=EXCEEDED)).rule == "exceeds_available"
+    assert decide(policy, refund({**UNUSED, "usage.breaker": 6})).verdict == "hold"
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "amount", "action", "seconds"),
+    [
+        (3_600, 5_000, "retry_after_delay", 3_600),
+        (3_601, 5_000, "stop_and_report", 3_601),
+        (None, 5_000, "stop_and_report", 7_200),
+        (60, 5_001, "stop_and_report", None),
+    ],
+)
+def test_an_agent_waits_only_where_waiting_helps_and_is_short(
+    write: Write, retry_after: int | None, amount: int, action: str, seconds: int | None
+) -> None:
+    changes = {**UNUSED, "args.amount_cents": amount, "usage.cents": Usage(1, retry_after)}
+    decision = decide(load_policy(write(BOUNDED)), refund(changes))
+    assert (decision.rule, decision.because) == ("cents", "the amount of two hours")
+    reply = reply_for(Code.RATE_LIMITED, "act_1", decision.explanation)
+    assert (reply.action, reply.retry_after_seconds, reply.attempts_remaining) == (action, seconds, 0)
+    assert ("End your turn" in reply.message) == (action == "stop_and_report")
+
+
+@pytest.mark.parametrize(
+    ("by_agent", "by_all", "rule"),
+    [(2, 4, "large"), (3, 3, "parked_per_agent"), (0, 5, "parked_per_tenant"), (9, 9, "parked_per_agent")],
+)
+def test_more_than_may_wait_are_refused(write: Write, by_agent: int, by_all: int, rule: str) -> None:
+    waiting = {"usage.parked_per_agent": by_agent, "usage.parked_per_tenant": by_all}
+    policy = load_policy(write(BOUNDED))
+    decision = decide(policy, refund({**UNUSED, **waiting}))
+    assert (decision.verdict, decision.rule) == ("hold" if rule == "large" else "refuse", rule)
+    assert decide(policy, refund({**UNUSED, **waiting, "args.amount_cents": 100})).verdict == "free"
+
+
+@pytest.mark.parametrize("changes", [{"manifest": None}, {"tool": "send_voucher"}])
+def test_what_is_held_for_want_of_a_policy_waits_in_the_same_queue(write: Write, changes: dict[str, Any]) -> None:
+    full = replace(refund({"usage.parked_per_agent": 3}), **changes)
+    decision = decide(load_policy(write(BOUNDED)), full)
+    assert (decision.verdict, decision.rule) == ("refuse", "parked_per_agent")
+
+
+def test_without_a_count_of_what_waits_nothing_more_does(write: Write) -> None:
+    uncounted = replace(refund(UNUSED), usage={name: Usage(0) for name in ("run", "tool", "cents", "breaker")})
+    assert decide(load_policy(write(BOUNDED)), uncounted).rule == "parked_per_agent"

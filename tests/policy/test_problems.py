@@ -2,8 +2,9 @@
 
 import pytest
 
+from policy.load import load_policy
 from tests.policy.refunds import Write
-from tests.policy.texts import HEAD, problems, rule
+from tests.policy.texts import HEAD, TAIL, VOCABULARIES, problems, rule
 
 NAMES = "args, facts, totals, thresholds"
 FACTS = (
@@ -164,3 +165,57 @@ def test_a_tool_that_only_reads_is_answered_at_once(write: Write) -> None:
         "lookup_orders: a tool that only reads is not counted: it has neither totals, limits nor a breaker",
         "lookup_orders: a tool that only reads is answered at once: nothing can hold it",
     ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("breaker: {window: 1h, max: 200, trips: 'class:money_movement'}", []),
+        ("breaker: {window: 1h, max: 200, trips: 'tool:issue_refund'}", []),
+        (
+            "breaker: {window: 1h, max: 200, trips: 'tool:cancel_order'}",
+            [
+                "issue_refund / breaker / trips: does not cover the tool; there is tool:issue_refund, "
+                "class:money_movement"
+            ],
+        ),
+        (
+            "breaker: {window: 1h, max: 200, trips: all}",
+            ["issue_refund / breaker / trips: a breaker turns off tool:NAME or class:NAME"],
+        ),
+        (
+            "breaker: {window: 1h, max: 200, trips: money}",
+            [
+                "issue_refund / breaker / trips: a switch is all, tenant:NAME, tool:NAME, class:NAME, agent:ID, run:ID "
+                "or vault"
+            ],
+        ),
+        ("breaker: {max: 0, trips: 'tool:issue_refund'}", ["issue_refund / breaker / window: is missing"]),
+        (
+            "limits: [{name: breaker, per: run, max: 1}]",
+            ["issue_refund / breaker: the name is taken by a decision that no rule makes"],
+        ),
+        (
+            "limits: [{name: parked_per_agent, per: run, max: 1}]",
+            ["issue_refund / parked_per_agent: the name is taken by a decision that no rule makes"],
+        ),
+        (
+            "limits: [{name: all, per: everyone, max: 1}]",
+            [
+                "issue_refund / limits / all / per: must be 'run', 'customer', 'order', 'agent', 'tool', 'tenant' or "
+                "'repeat'"
+            ],
+        ),
+    ],
+)
+def test_breakers_and_limits(write: Write, lines: str, expected: list[str]) -> None:
+    path = write(f"{HEAD}    {lines}\n{TAIL}")
+    if expected == []:
+        assert load_policy(path, VOCABULARIES).tools["issue_refund"].breaker is not None
+        return
+    assert problems(path)[:1] == expected
+
+
+def test_room_for_what_waits_is_at_least_one(write: Write) -> None:
+    head = HEAD.replace("deadline: 24h", "deadline: 24h, parked: {per_agent: 0, per_tenant: 5}")
+    assert problems(write(head + TAIL)) == ["defaults / parked / per_agent: input should be greater than or equal to 1"]

@@ -38,7 +38,7 @@ class LookUp(Model):
 
 VOCABULARIES = {
     "issue_refund": Vocabulary.of(
-        Arguments.model_json_schema(), Facts.model_json_schema(mode="serialization"), ["note"]
+        Arguments.model_json_schema(), Facts.model_json_schema(mode="serialization"), ["note"], ["money_movement"]
     ),
     "cancel_order": Vocabulary.of(LookUp.model_json_schema(), Facts.model_json_schema(mode="serialization")),
     "lookup_orders": Vocabulary.of(LookUp.model_json_schema()),
