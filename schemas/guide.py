@@ -136,8 +136,8 @@ GUIDE: dict[Code, Guide] = {
         ),
     ),
     Code.CAPABILITY_DISABLED: Guide(
-        "An operator has switched off this tool, agent, tenant or everything, or a breaker has because there was too much of"
-        " it. Nothing was done.",
+        "An operator has switched off this tool, agent, tenant or everything, or a breaker has, since there was too"
+        " much of it. Nothing was done.",
         "Stop, and hand over to a person. Waiting and trying again is not yours to decide.",
     ),
     Code.VAULT_LOCKED: Guide(
