@@ -1,6 +1,6 @@
 """`admit`: from a proposed call to a decided one, and for free calls to an executed one."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from activities import deciding
 from activities.deciding import Proposed
 from activities.diagnosing import Account, followed_step
 from activities.effects import Effects
-from activities.proposals import check_call, counted_in_facts, read_facts
+from activities.proposals import READINGS, Counted, check_call, counted_in_facts, read_facts
 from activities.services import Services, benign, workflow_id
 from activities.tracing import describe_outcome, describe_tool, step
 from gateways.protocols import SystemUnavailable
@@ -55,6 +55,8 @@ class Admission:
             account.trail.mark("input_validated")
             describe_tool(span, run.binding, entry.manifest, call.key_hash)
             self._services.reached("intent.before")
+            if self._services.systems is None:
+                return self._elsewhere(request, call)
             try:
                 record, permit_until = await self._new(run, call, entry, arguments, account.trail)
             except AlreadyAdmitted as known:
@@ -71,6 +73,16 @@ class Admission:
             await account.ended(record)
             self._services.reached("completion.before")
             return self._effects.resume(self._services.moved(record))
+
+    def _elsewhere(self, request: ToolCallInput, call: Call) -> Progress:
+        """To be admitted where the credentials are, by which its facts are read."""
+        return Progress(
+            request_id=request.request_id,
+            next="admit",
+            status="in_progress",
+            code=Code.IN_PROGRESS,
+            queue=self._services.effect_queue(call.tool),
+        )
 
     async def _known(self, request_id: str) -> Progress:
         return self._effects.resume(await self._services.here.calls.read(request_id))
@@ -98,19 +110,20 @@ class Admission:
     ) -> tuple[CallRecord, float]:
         services = self._services
         proposed = await read_facts(services, call, entry, arguments)
-        try:
-            return await self._decide(call, proposed, facts_since)
-        except deciding.ContendedError:
-            counted = []
-            if isinstance(proposed, Proposed):
+        counted = Counted()
+        for _ in range(READINGS):
+            try:
+                return await self._decide(call, proposed, facts_since, counted)
+            except deciding.ContendedError:
                 counted = await counted_in_facts(services, proposed, facts_since)
-            proposed = await read_facts(services, call, entry, arguments)
-            return await self._decide(call, proposed, facts_since, counted)
+                proposed = await read_facts(services, call, entry, arguments)
+        # What others hold on their way is held against it: it has nothing yet.
+        return await self._decide(call, proposed, facts_since, replace(counted, known=True))
 
     async def _decide(
-        self, call: Call, proposed: Proposed | Refusal, facts_since: datetime, counted: Sequence[str] | None = None
+        self, call: Call, proposed: Proposed | Refusal, facts_since: datetime, counted: Counted
     ) -> tuple[CallRecord, float]:
-        """Decide in one transaction. Raises ContendedError, unless it is known which calls the facts contain."""
+        """Decide in one transaction. Raises ContendedError while it is not known what the facts contain."""
         services, permit_until = self._services, 0.0
         if isinstance(proposed, Refusal):
             decision = deciding.refused_by_facts(services.policy, proposed)
@@ -121,7 +134,7 @@ class Admission:
         def decide(reads: Reads) -> Admitted:
             nonlocal permit_until
             permit_until = reads.permit_until
-            if counted is None:
+            if not counted.known:
                 deciding.contend(proposed, reads)
             return deciding.admit(services.policy, proposed, windows, reads, inline=services.inline)
 
@@ -132,7 +145,7 @@ class Admission:
             facts_since,
             decide,
             proposed.switches,
-            counted or (),
+            counted.calls,
         )
         return record, permit_until
 
@@ -144,7 +157,7 @@ class Admission:
         if decision.verdict != "free":
             return deciding.refused(call, decision, {}, {})
         trail.mark("authorised")
-        with trail.during("read"), self._services.outside(entry) as systems:
+        with trail.during("read"), self._services.outside(entry, call.binding.tenant) as systems:
             found = await tool.read(arguments, call.binding, systems)
         if isinstance(found, Refusal):
             return deciding.refused(call, deciding.refused_by_facts(policy, found), {}, {})

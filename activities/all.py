@@ -21,7 +21,6 @@ def workflow_activities(services: Services) -> Sequence[Activity]:
     closing = Closing(services, decisions, effects)
     return [
         Admission(services, effects).admit,
-        Previewing(services).preview,
         closing.deny,
         closing.expire,
         closing.withdraw,
@@ -32,4 +31,12 @@ def effect_activities(services: Services) -> Sequence[Activity]:
     """What needs the credentials of a remote system."""
     effects = Effects(services, Decisions(services))
     inspecting = Inspecting(services, effects)
-    return [effects.execute, inspecting.inspect, inspecting.resend, inspecting.recheck]
+    return [
+        # For workers of workflows that hold no credentials.
+        Admission(services, effects).admit,
+        Previewing(services).preview,
+        effects.execute,
+        inspecting.inspect,
+        inspecting.resend,
+        inspecting.recheck,
+    ]

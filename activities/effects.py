@@ -1,7 +1,6 @@
 """`execute`: one attempt. Only who has just committed an intent sends, and sends that one once."""
 
 import time
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +12,7 @@ from activities.deciding import Proposed
 from activities.decisions import Decisions
 from activities.diagnosing import Account, followed_step
 from activities.outcomes import after_attempt
-from activities.proposals import counted_in_facts, read_facts
+from activities.proposals import READINGS, Counted, counted_in_facts, read_facts
 from activities.services import Services
 from activities.tracing import describe_outcome, describe_tool, step, waited
 from gateways.permits import permitted
@@ -125,7 +124,7 @@ class Effects:
         beginnings = 0
         while True:
             beginnings += 1
-            with trail.during("effect"), permitted(until), self._services.outside(entry) as systems:
+            with trail.during("effect"), permitted(until), self._services.outside(entry, record.tenant) as systems:
                 outcome = await tool.execute(effect, systems)
             expired = isinstance(outcome, Failed) and outcome.exchange.problem == "permit_expired"
             if not expired or beginnings == _BEGINNINGS:
@@ -156,14 +155,15 @@ class Effects:
             off = run.switched_off
             return *(await services.here.calls.advance(record.request_id, lambda now, _: _stopped(now, off))), 0.0
         proposed = await read_facts(services, call, entry, self.arguments_of(record))
-        try:
-            return await self._decide(record, entry, proposed, approved, facts_since)
-        except deciding.ContendedError:
-            counted: list[str] = []
-            if not isinstance(proposed, Refusal):
+        counted = Counted()
+        for _ in range(READINGS):
+            try:
+                return await self._decide(record, entry, proposed, approved, facts_since, counted)
+            except deciding.ContendedError:
                 counted = await counted_in_facts(services, proposed, facts_since)
-            proposed = await read_facts(services, call, entry, self.arguments_of(record))
-            return await self._decide(record, entry, proposed, approved, facts_since, counted)
+                proposed = await read_facts(services, call, entry, self.arguments_of(record))
+        # What it needs is its own, and only seems to be taken while others are on their way: later.
+        return record, False, 0.0
 
     async def _decide(
         self,
@@ -172,9 +172,9 @@ class Effects:
         proposed: Proposed | Refusal,
         approved: HumanDecision | None,
         facts_since: datetime,
-        counted: Sequence[str] | None = None,
+        counted: Counted,
     ) -> tuple[CallRecord, bool, float]:
-        """Decide in one transaction. Raises ContendedError, unless it is known which calls the facts contain."""
+        """Decide in one transaction. Raises ContendedError while it is not known what the facts contain."""
         services, permit_until = self._services, 0.0
 
         def decide(current: CallRecord, reads: Reads) -> Step | None:
@@ -188,7 +188,7 @@ class Effects:
                 return deciding.voided(current.approval_id, "the run was revoked", {})
             if isinstance(proposed, Refusal):
                 return deciding.voided(current.approval_id, "the record can no longer be found", {})
-            if counted is None:
+            if not counted.known:
                 deciding.contend(proposed, reads)
             approved_digest = approved.action_digest if approved else None
             because = deciding.still_allowed(
@@ -205,7 +205,7 @@ class Effects:
             facts_since,
             decide,
             switches_of(record, entry),
-            counted or (),
+            counted.calls,
         )
         return *intended, permit_until
 

@@ -99,7 +99,7 @@ class Inspecting:
         # The intent was committed, so this was passed before anything was sent.
         account.trail.mark("authorised")
         entry, tool = self._effects.tool_of(record)
-        with account.trail.during("inspection"), self._services.outside(entry) as systems:
+        with account.trail.during("inspection"), self._services.outside(entry, record.tenant) as systems:
             found = await tool.inspect(effect, systems)
         account.trail.conclude(found)
         return found
@@ -107,6 +107,7 @@ class Inspecting:
     def _after_look(self, record: CallRecord, found: Inspection, entry: Entry) -> Progress:
         """What comes next for a call that was just looked at."""
         progress, effect = self._effects.resume(record), record.details.effect
+        progress = progress.model_copy(update={"unread": found.kind == "unknown"})
         if progress.next != "inspect" or effect is None:
             return progress
         patience, now = self._services.patience, record.updated_at
@@ -122,6 +123,8 @@ class Inspecting:
         if policy_tool is None or policy_tool.when_absent != "resend":
             return None
         systems = self._services.systems
+        if systems is None:
+            return None
         system = systems.payments if entry.manifest.queue == "payments" else systems.orders
         return effect.intended_at + system.key_validity
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 # A fact is read again this often, so spaced, before the call is refused for want of it.
 _PAUSES = (0.2, 1.0)
+# How often the facts are read while others of the same resource are on their way.
+READINGS = 3
 
 
 def check_call(
@@ -61,26 +64,36 @@ def idempotency_key(arguments: Arguments) -> str | None:
 async def read_facts(services: Services, call: Call, entry: Entry, arguments: Arguments) -> Proposed | Refusal:
     """Read the facts from their owners. Raises SystemUnavailable when they cannot be had."""
     tool = cast("WriteTool[Any, Any, Any]", entry.tool)
-    with services.outside(entry) as systems:
+    with services.outside(entry, call.binding.tenant) as systems:
         facts = await patiently(lambda: tool.read_facts(arguments, call.binding, systems))
     if isinstance(facts, Refusal):
         return facts
     return Proposed(call, entry, tool, cast(WriteArguments, arguments), facts)
 
 
-async def counted_in_facts(services: Services, proposed: Proposed, facts_since: datetime) -> list[str]:
-    """The calls whose effects are in the facts that are read from now on, though the ledger still holds what they took.
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Calls whose effects the facts contain, though the ledger still holds what they took; `known`: all of them."""
+
+    calls: tuple[str, ...] = ()
+    known: bool = False
+
+
+async def counted_in_facts(services: Services, proposed: Proposed | Refusal, facts_since: datetime) -> Counted:
+    """What will be in the facts that are read from now on.
 
     `facts_since` is the database's clock from before the facts were read first. Raises SystemUnavailable.
     """
-    if proposed.claim is None:
-        return []
+    if isinstance(proposed, Refusal) or proposed.claim is None:
+        return Counted(known=True)
+    tenant = proposed.call.binding.tenant
     held = await services.here.admissions.in_flight(proposed.call, proposed.claim.resource, facts_since)
     if not held:
-        return []
-    with services.outside(proposed.entry) as systems:
+        return Counted(known=True)
+    with services.outside(proposed.entry, tenant) as systems:
         seen = await patiently(lambda: proposed.tool.in_facts(held.keys(), proposed.facts, systems))
-    return [held[operation_id] for operation_id in seen]
+    # One that is not seen yet may be, by the time that the facts are read.
+    return Counted(tuple(held[each] for each in seen), known=len(seen) == len(held))
 
 
 async def patiently(read: Callable[[], Awaitable[T]]) -> T:

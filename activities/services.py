@@ -9,6 +9,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.patience import Patience
+from gateways.credentials import Acting, acting
 from gateways.egress import declared
 from gateways.protocols import Systems
 from ledger.ledger import Ledger, TenantLedger
@@ -32,6 +33,7 @@ class Services:
 
     `inline`: this process may send a free call's effect within `admit`, in the same workflow task. Otherwise, and for
     approved calls, effects run on the task queue `{task_queue}-{manifest.queue}`.
+    `systems` is None where no credential is held: calls are admitted on their effects' queue then.
     `tenant` is whose operators find what belongs to no tenant.
     `committed` is called with the workflow id of each call that this process just moved on, `reached` at each crash
     point, which outside of the fault machine is nothing.
@@ -40,7 +42,7 @@ class Services:
     ledger: Ledger
     catalog: Catalog
     policy: Policy
-    systems: Systems
+    systems: Systems | None
     verifier: DecisionVerifier
     task_queue: str
     tenant: str
@@ -58,9 +60,12 @@ class Services:
         return self.ledger.of(tenant)
 
     @contextmanager
-    def outside(self, entry: Entry) -> Generator[Systems]:
-        """The remote systems, while a tool works with them; those that its manifest does not name are closed to it."""
-        with declared(entry.manifest.systems):
+    def outside(self, entry: Entry, tenant: str) -> Generator[Systems]:
+        """The remote systems, while a tool works with them for a tenant, with the credentials of these two; those that
+        its manifest does not name are closed to it."""
+        if self.systems is None:
+            raise LookupError("this process serves no queue that has credentials")
+        with declared(entry.manifest.systems), acting(Acting(tenant, entry.manifest.name)):
             yield self.systems
 
     def effect_queue(self, tool: str) -> str:

@@ -106,7 +106,13 @@ async def dry_run(services: Context, binding: Binding, entry: Entry, raw: dict[s
     try:
         return await services.temporal.execute_workflow(
             Preview.run,
-            PreviewInput(run_id=binding.run_id, tool=entry.manifest.name, request_id=request_id, arguments=raw),
+            PreviewInput(
+                run_id=binding.run_id,
+                tool=entry.manifest.name,
+                request_id=request_id,
+                arguments=raw,
+                queue=f"{services.task_queue}-{entry.manifest.queue}",
+            ),
             id=f"preview/{request_id}",
             task_queue=services.task_queue,
             execution_timeout=timedelta(seconds=30),

@@ -5,6 +5,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from ledger.calls import CallOfEffect
+from ledger.records import SETTLED
 from schemas.calls import CallRef, RecheckInput
 from schemas.ids import recheck_id
 from tools.catalog import Catalog
@@ -15,12 +16,8 @@ async def look_again(temporal: Client, catalog: Catalog, task_queue: str, call: 
 
     A call that is still open looks by itself, and is only told not to wait. Raises RPCError when Temporal is away.
     """
-    try:
-        await temporal.get_workflow_handle(call.workflow_id).signal("look")
-    except RPCError as problem:
-        if problem.status is not RPCStatusCode.NOT_FOUND:
-            raise
-    else:
+    # The workflow of a settled call may not have ended yet; it does not look any more.
+    if call.status not in SETTLED and await _told(temporal, call.workflow_id):
         return
     entry = catalog.get(call.tool)
     if entry is None:
@@ -35,3 +32,14 @@ async def look_again(temporal: Client, catalog: Catalog, task_queue: str, call: 
         start_signal="look",
         static_summary=call.tool,
     )
+
+
+async def _told(temporal: Client, workflow_id: str) -> bool:
+    """Whether the call's workflow is running, and knows now."""
+    try:
+        await temporal.get_workflow_handle(workflow_id).signal("look")
+    except RPCError as problem:
+        if problem.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return True

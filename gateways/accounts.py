@@ -79,6 +79,10 @@ class Course:
             self.mark("connection_started")
         self.mark(name)
 
+    def forget_credential(self) -> None:
+        """There was none to be selected."""
+        self._marks.pop("credential_selected", None)
+
     @property
     def elapsed_ms(self) -> int:
         return round((time.monotonic() - self._started) * 1000)

@@ -13,6 +13,8 @@ from schemas.effects import Exchange, Failed, Unknown
 from schemas.replies import Explanation
 
 NETWORK_RETRY_SECONDS = 30
+# Why no credential was selected, so that nothing was sent.
+_UNAVAILABLE = {"vault_locked": Code.VAULT_LOCKED, "no_credential": Code.INTERNAL_FAILURE}
 
 
 class Border(BaseModel):
@@ -94,6 +96,8 @@ def unknown(exchange: Exchange, problem: str | None = None) -> Unknown:
 
 def unsent_or_unknown(answer: NotAnswered) -> Failed | Unknown:
     """A write without an answer: it failed only when nothing of it can have left."""
+    if (unavailable := _UNAVAILABLE.get(answer.exchange.problem or "")) is not None:
+        return failed(unavailable, answer.exchange)
     if answer.nothing_sent:
         return failed(Code.NETWORK_UNREACHABLE, answer.exchange, Explanation(retry_after_seconds=NETWORK_RETRY_SECONDS))
     return unknown(answer.exchange)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from gateways import accounts, permits, trail
 from gateways.accounts import SAFE_HEADERS, Course
 from gateways.connecting import PinnedTransport, Resolve, resolve
+from gateways.credentials import CredentialSource, CredentialUnavailableError
 from gateways.egress import Egress, EgressDenied, base_url, origin
 from schemas import strict_json
 from schemas.effects import Boundary, Exchange
@@ -27,6 +28,8 @@ from schemas.effects import Boundary, Exchange
 Problem = Literal[
     "egress_denied",
     "permit_expired",
+    "vault_locked",
+    "no_credential",
     "connect_failed",
     "timeout",
     "reset",
@@ -98,6 +101,11 @@ def new_client(resolve: Resolve = resolve) -> httpx.AsyncClient:
     )
 
 
+def bearer(secret: str) -> str:
+    """https://www.rfc-editor.org/rfc/rfc6750#section-2.1"""
+    return f"Bearer {secret}"
+
+
 @cache
 def _trusted_authorities() -> ssl.SSLContext:
     """Loading them takes a tenth of a second."""
@@ -126,12 +134,12 @@ class Remote:
         *,
         system: str,
         base: str,
-        authorization: str,
-        credential_id: str = "",
+        credentials: CredentialSource,
+        authorize: Callable[[str], str] = bearer,
         deadline_seconds: float = 10.0,
         propagate_trace: bool = False,
     ) -> None:
-        """`system` is our word for it, e.g. `payments`. `credential_id` names the credential's record.
+        """`system` is our word for it, e.g. `payments`. `authorize` makes the `Authorization` header of a secret.
 
         `propagate_trace`: only for systems of our own.
 
@@ -141,8 +149,8 @@ class Remote:
         self._client = client
         self._egress = egress
         self._base = base_url(base)
-        self._authorization = authorization
-        self._credential_id = credential_id
+        self._credentials = credentials
+        self._authorize = authorize
         self._deadline_seconds = deadline_seconds
         self._propagate_trace = propagate_trace
 
@@ -168,7 +176,15 @@ class Remote:
         given = dict(headers or {})
         if idempotency_key is not None:
             given["Idempotency-Key"] = idempotency_key
-        request = self._request(method, _fill(template, path or {}), query, form, json, given, course)
+        filled = _fill(template, path or {})
+        try:
+            credential = await self._credentials.credential(self.system)
+        except CredentialUnavailableError as missing:
+            course.forget_credential()
+            request = self._request(method, filled, query, form, json, given, course)
+            return NotAnswered(self._leave_account(method, template, course, request, "", None, missing.problem))
+        given.setdefault("Authorization", self._authorize(credential.secret.get_secret_value()))
+        request = self._request(method, filled, query, form, json, given, course)
         scheme_host_port = origin(request.url)
         attributes = {
             "http.request.method": method,
@@ -189,11 +205,11 @@ class Remote:
                 received, problem = await self._send(request, course)
             except Exception as error:
                 course.error = error
-                self._leave_account(method, template, course, request, None, "transport")
+                self._leave_account(method, template, course, request, credential.record_id, None, "transport")
                 raise
             status = None if received is None else received.status
             _finish(span, status, problem)
-        exchange = self._leave_account(method, template, course, request, status, problem)
+        exchange = self._leave_account(method, template, course, request, credential.record_id, status, problem)
         if received is None:
             return NotAnswered(exchange)
         return Answered(received.status, received.body, received.retry_after_seconds, exchange, received.headers)
@@ -204,6 +220,7 @@ class Remote:
         template: str,
         course: Course,
         request: httpx.Request,
+        credential_id: str,
         status: int | None,
         problem: Problem | None,
     ) -> Exchange:
@@ -220,7 +237,7 @@ class Remote:
         if (following := trail.current()) is not None:
             following.exchanges.append(
                 accounts.account(
-                    following, exchange, course, request, self._credential_id, request.headers["authorization"]
+                    following, exchange, course, request, credential_id, request.headers.get("authorization", "")
                 )
             )
         return exchange
@@ -236,7 +253,6 @@ class Remote:
         course: Course,
     ) -> httpx.Request:
         headers = {
-            "Authorization": self._authorization,
             "Accept": "application/json",
             # A compressed body could be small on the wire and huge in memory.
             "Accept-Encoding": "identity",

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from gateways import trail
 from gateways.border import problem_of, read
+from gateways.credentials import Acting, acting_now
 from gateways.http import Answer, Answered, Method, NotAnswered, Remote
 from gateways.paypal_wire import Token
 from schemas.effects import Exchange
@@ -47,8 +48,9 @@ class PayPalApi:
         self.system = remote.system
         self._remote = remote
         self._clock = clock
-        self._held: _Held | None = None
-        self._fetching: asyncio.Task[_Held | _Refused] | None = None
+        # By whom they were fetched for: a tenant's or a tool's own credential gives tokens of its own.
+        self._held: dict[Acting | None, _Held] = {}
+        self._fetching: dict[Acting | None, asyncio.Task[_Held | _Refused]] = {}
 
     async def get(
         self, template: str, *, path: Mapping[str, str] | None = None, query: Mapping[str, str] | None = None
@@ -57,7 +59,7 @@ class PayPalApi:
 
         Without a token the answer is a `NotAnswered` that sent nothing, with the token endpoint's problem.
         """
-        before = self._held
+        before = self._held.get(acting_now())
         token = await self._token()
         if isinstance(token, _Refused):
             return _not_sent(self.system, "GET", template, token)
@@ -101,21 +103,20 @@ class PayPalApi:
         return await self._remote.exchange(method, template, path=path, query=query, json=json, headers=authorized)
 
     def _forget(self, token: _Held) -> None:
-        if self._held is token:
-            self._held = None
+        if self._held.get(acting_now()) is token:
+            del self._held[acting_now()]
 
     async def _token(self) -> _Held | _Refused:
         """Everyone who needs one meanwhile waits for the same fetch and gets its result."""
-        if self._held is not None and self._clock() < self._held.until:
-            return self._held
-        if self._fetching is None:
-            self._fetching = asyncio.create_task(self._fetch())
-            self._fetching.add_done_callback(self._fetched)
+        whom = acting_now()
+        held = self._held.get(whom)
+        if held is not None and self._clock() < held.until:
+            return held
+        if whom not in self._fetching:
+            self._fetching[whom] = asyncio.create_task(self._fetch())
+            self._fetching[whom].add_done_callback(lambda _: self._fetching.pop(whom))
         # Whoever started it may be cancelled; the others still need it.
-        return await asyncio.shield(self._fetching)
-
-    def _fetched(self, task: asyncio.Task[_Held | _Refused]) -> None:
-        self._fetching = None
+        return await asyncio.shield(self._fetching[whom])
 
     async def _fetch(self) -> _Held | _Refused:
         asked_at = self._clock()
@@ -127,8 +128,9 @@ class PayPalApi:
         value = "" if token is None else token.access_token.get_secret_value()
         if token is None or _BEARER.fullmatch(value) is None:
             return _Refused(answer)
-        self._held = _Held(value, asked_at + token.expires_in - MARGIN_SECONDS)
-        return self._held
+        held = _Held(value, asked_at + token.expires_in - MARGIN_SECONDS)
+        self._held[acting_now()] = held
+        return held
 
 
 def _unauthorized(answer: Answer) -> bool:

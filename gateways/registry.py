@@ -8,8 +8,9 @@ from typing import TypeVar
 import httpx
 from pydantic import SecretStr
 
+from gateways.credentials import Credential, CredentialSource, OneCredential
 from gateways.egress import Egress
-from gateways.http import Remote
+from gateways.http import Remote, bearer
 from gateways.paypal import PayPalGateway
 from gateways.protocols import OrderSystem, PaymentGateway
 from gateways.store import StoreOrderSystem
@@ -42,11 +43,13 @@ class Endpoint:
     """
 
     base_url: str
-    api_key: SecretStr
+    api_key: SecretStr | None = None
     deadline_seconds: float = 10.0
     propagate_trace: bool = False
     credential_id: str = ""
     client_id: str = ""
+    credentials: CredentialSource | None = None
+    """Where there is no `api_key`."""
 
 
 def payment_gateway(name: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> PaymentGateway:
@@ -70,21 +73,26 @@ def _pick(registry: Mapping[str, T], name: str) -> T:
     return registry[name]
 
 
-def _authorization(endpoint: Endpoint) -> str:
-    key = endpoint.api_key.get_secret_value()
-    if not endpoint.client_id:
-        return f"Bearer {key}"
-    return f"Basic {base64.b64encode(f'{endpoint.client_id}:{key}'.encode()).decode()}"
+def _authorize(client_id: str) -> Callable[[str], str]:
+    if not client_id:
+        return bearer
+    return lambda secret: f"Basic {base64.b64encode(f'{client_id}:{secret}'.encode()).decode()}"
 
 
 def _remote(system: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> Remote:
+    if endpoint.api_key is not None:
+        source: CredentialSource = OneCredential(Credential(endpoint.credential_id, endpoint.api_key))
+    elif endpoint.credentials is not None:
+        source = endpoint.credentials
+    else:
+        raise ValueError(f"there is no credential for {system}")
     return Remote(
         client,
         egress,
         system=system,
         base=endpoint.base_url,
-        authorization=_authorization(endpoint),
-        credential_id=endpoint.credential_id,
+        credentials=source,
+        authorize=_authorize(endpoint.client_id),
         deadline_seconds=endpoint.deadline_seconds,
         propagate_trace=endpoint.propagate_trace,
     )

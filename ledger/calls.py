@@ -27,6 +27,7 @@ class CallOfEffect:
     tenant: str
     workflow_id: str
     tool: str
+    status: Status
 
 
 class Calls:

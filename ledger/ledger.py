@@ -14,6 +14,7 @@ from ledger.keys import MasterKey
 from ledger.principals import Principals
 from ledger.reviews import Reviews
 from ledger.switches import Permits, Switches
+from ledger.vault import Sealer, Selection, Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Ledger:
     diagnostics: Diagnostics
     alerts: Alerts
     switches: Switches
+    vault: Vault
+    credentials: Selection
 
     @classmethod
     def over(cls, database: Database, master: MasterKey) -> "Ledger":
@@ -72,6 +75,8 @@ class Ledger:
             everyones.diagnostics,
             everyones.alerts,
             Switches(database.reserved, keys),
+            Vault(database.system, Sealer(master)),
+            Selection(database, Sealer(master)),
         )
 
     def of(self, tenant: str) -> TenantLedger:

@@ -1,17 +1,20 @@
 """The composition root: settings in, wired services out. Everything is made here and closed here."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any, NoReturn
 
 import httpx
+from pydantic import SecretStr
 from temporalio.client import Client, GrpcCompression, HeaderCodecBehavior
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.envconfig import ClientConfig
 
 from activities.patience import Patience
 from activities.services import Services
+from gateways.credentials import Credential
 from gateways.egress import Egress
 from gateways.http import new_client
 from gateways.protocols import Systems
@@ -20,11 +23,16 @@ from ledger.database import connect
 from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from ledger.signing import DecisionVerifier
+from ledger.vault import Selection
 from runtime.codec import data_converter
 from runtime.crashing import crash_at
+from runtime.credentials import VaultCredentials
 from runtime.policy import load_checked
 from runtime.settings import Settings, SettingsError
+from schemas.tools import EFFECT_QUEUES, WorkerQueue
 from tools.catalog import Catalog
+
+ORDER_SYSTEM = "store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +80,21 @@ async def temporal_client(master: MasterKey) -> Client:
 
 @asynccontextmanager
 async def activity_services(
-    core: Core, *, inline: bool, committed: Callable[[str], None] = lambda workflow_id: None
+    core: Core,
+    *,
+    inline: bool,
+    queues: Collection[WorkerQueue] = EFFECT_QUEUES,
+    committed: Callable[[str], None] = lambda workflow_id: None,
 ) -> AsyncGenerator[Services]:
-    """What activities work with, the outside systems' clients and credentials included."""
+    """What activities work with: the clients and credentials of those outside systems that tools on `queues` use."""
     settings = core.settings
+    names = {name for entry in core.catalog.all() if entry.manifest.queue in queues for name in entry.manifest.systems}
     async with new_client() as client:
         yield Services(
             ledger=core.ledger,
             catalog=core.catalog,
             policy=load_checked(settings.policy, core.catalog),
-            systems=_systems(settings, client),
+            systems=outside_systems(settings, core.ledger.credentials, client, names) if names else None,
             verifier=DecisionVerifier.of(core.master),
             task_queue=settings.task_queue,
             tenant=settings.tenant,
@@ -92,54 +105,77 @@ async def activity_services(
         )
 
 
-def _systems(settings: Settings, client: httpx.AsyncClient) -> Systems:
-    payments = _payments_endpoint(settings)
-    if settings.store_url is None or settings.store_key is None:
-        raise SettingsError("COUNTERSEAL_STORE_URL and COUNTERSEAL_STORE_KEY are needed: the order system")
-    orders = Endpoint(
-        settings.store_url,
-        settings.store_key,
-        settings.exchange_seconds,
-        propagate_trace=True,
-        credential_id="settings:store_key",
-    )
+class _Elsewhere:
+    """Stands for a system whose credential another process holds."""
+
+    def __init__(self, system: str) -> None:
+        self._system = system
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise LookupError(f"this process holds no credential for {self._system}")
+
+
+def outside_systems(settings: Settings, vault: Selection, client: httpx.AsyncClient, names: Collection[str]) -> Systems:
+    """The remote systems of these names, as the settings say where they are. Raises SettingsError."""
+    endpoints = {name: _ENDPOINTS[name](settings) for name in names}
+    given = {name: Credential(*each) for name in names if (each := _GIVEN[name](settings)) is not None}
+    source = VaultCredentials(vault, {"payments": settings.payment_gateway, "orders": ORDER_SYSTEM}, given)
     try:
         egress = Egress(
-            {"payments": (payments.base_url,), "orders": (orders.base_url,)}, private=settings.private_systems()
+            {name: (each.base_url,) for name, each in endpoints.items()}, private=settings.private_systems()
         )
     except ValueError as problem:
         raise SettingsError(f"{problem}; which may be on one, COUNTERSEAL_PRIVATE_NETWORKS says") from None
-    return Systems(
-        payments=payment_gateway(settings.payment_gateway, payments, client, egress),
-        orders=order_system("store", orders, client, egress),
-    )
+    made: dict[str, Any] = {"payments": _Elsewhere("payments"), "orders": _Elsewhere("orders")}
+    for name, endpoint in endpoints.items():
+        endpoint = replace(endpoint, credentials=source)
+        made[name] = (
+            payment_gateway(settings.payment_gateway, endpoint, client, egress)
+            if name == "payments"
+            else order_system(ORDER_SYSTEM, endpoint, client, egress)
+        )
+    return Systems(payments=made["payments"], orders=made["orders"])
 
 
 def _payments_endpoint(settings: Settings) -> Endpoint:
-    if settings.payment_gateway == "sandbox":
-        base, key = settings.sandbox_gateway_url, settings.sandbox_gateway_key
-        names = "COUNTERSEAL_SANDBOX_GATEWAY_URL and COUNTERSEAL_SANDBOX_GATEWAY_KEY"
-    elif settings.payment_gateway == "paypal":
-        return _paypal_endpoint(settings)
-    else:
-        base, key = settings.stripe_api_base, settings.stripe_api_key
-        names = "COUNTERSEAL_STRIPE_API_BASE and COUNTERSEAL_STRIPE_API_KEY"
-    if base is None or key is None:
-        raise SettingsError(f"{names} are needed: the payment gateway is {settings.payment_gateway}")
+    base = {
+        "sandbox": settings.sandbox_gateway_url,
+        "stripe": settings.stripe_api_base,
+        "paypal": settings.paypal_api_base,
+    }.get(settings.payment_gateway)
+    if base is None:
+        raise SettingsError(
+            "COUNTERSEAL_SANDBOX_GATEWAY_URL is needed: the payment gateway is sandbox"
+            if settings.payment_gateway == "sandbox"
+            else "COUNTERSEAL_PAYMENT_GATEWAY: there is no such gateway"
+        )
+    client_id = settings.paypal_client_id if settings.payment_gateway == "paypal" else ""
+    if client_id is None or (settings.payment_gateway == "paypal" and not client_id):
+        raise SettingsError("COUNTERSEAL_PAYPAL_CLIENT_ID is needed: the payment gateway is paypal")
     ours = settings.payment_gateway == "sandbox"
-    name = "sandbox_gateway_key" if ours else "stripe_api_key"
-    return Endpoint(base, key, settings.exchange_seconds, propagate_trace=ours, credential_id=f"settings:{name}")
+    return Endpoint(base, deadline_seconds=settings.exchange_seconds, propagate_trace=ours, client_id=client_id)
 
 
-def _paypal_endpoint(settings: Settings) -> Endpoint:
-    client_id, secret = settings.paypal_client_id, settings.paypal_client_secret
-    if not client_id or secret is None:
-        names = "COUNTERSEAL_PAYPAL_CLIENT_ID and COUNTERSEAL_PAYPAL_CLIENT_SECRET"
-        raise SettingsError(f"{names} are needed: the payment gateway is paypal")
-    return Endpoint(
-        settings.paypal_api_base,
-        secret,
-        settings.exchange_seconds,
-        credential_id="settings:paypal_client_secret",
-        client_id=client_id,
+def _orders_endpoint(settings: Settings) -> Endpoint:
+    if settings.store_url is None:
+        raise SettingsError("COUNTERSEAL_STORE_URL is needed: the order system")
+    return Endpoint(settings.store_url, deadline_seconds=settings.exchange_seconds, propagate_trace=True)
+
+
+def _payments_given(settings: Settings) -> tuple[str, SecretStr] | None:
+    name = {"sandbox": "sandbox_gateway_key", "stripe": "stripe_api_key", "paypal": "paypal_client_secret"}.get(
+        settings.payment_gateway
     )
+    secret: SecretStr | None = None if name is None else getattr(settings, name)
+    return None if secret is None else (f"settings:{name}", secret)
+
+
+def _orders_given(settings: Settings) -> tuple[str, SecretStr] | None:
+    return None if settings.store_key is None else ("settings:store_key", settings.store_key)
+
+
+_ENDPOINTS: Mapping[str, Callable[[Settings], Endpoint]] = {"payments": _payments_endpoint, "orders": _orders_endpoint}
+_GIVEN: Mapping[str, Callable[[Settings], tuple[str, SecretStr] | None]] = {
+    "payments": _payments_given,
+    "orders": _orders_given,
+}

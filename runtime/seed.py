@@ -1,15 +1,22 @@
-"""The first principals of an embedded stack."""
+"""The first principals of an embedded stack, and the credentials of its sandbox."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ledger.database import connect
+from ledger.keys import MasterKey
 from ledger.principals import Principals
+from ledger.vault import Sealer, Vault
 
 _TENANT = "default"
 
 
-async def seed(database_url: str, credentials: dict[str, Any]) -> None:
-    """Make the service token, the operator and the approvers of `credentials` known; repeating it changes nothing."""
+async def seed(
+    database_url: str, credentials: dict[str, Any], master_key: Path, system_keys: Mapping[str, str]
+) -> None:
+    """Make the service token, the operator and the approvers of `credentials` known, and put the keys of the sandbox's
+    systems into the vault; repeating it changes nothing."""
     database = await connect(database_url, maximum=2)
     try:
         principals = Principals(database)
@@ -19,5 +26,8 @@ async def seed(database_url: str, credentials: dict[str, Any]) -> None:
             name = approver["username"]
             await principals.add_user(_TENANT, name, name.title(), approver["password"], ["approver", "finance"])
             await principals.issue("approver", _TENANT, name, token=approver["token"])
+        vault = Vault(database.system, Sealer(MasterKey.from_file(master_key)))
+        for system, key in system_keys.items():
+            await vault.put_once(system, key, by="counterseal up")
     finally:
         await database.close()

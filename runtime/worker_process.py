@@ -13,8 +13,8 @@ from runtime.healing import Healer
 from runtime.logs import start_logging
 from runtime.settings import Settings
 from runtime.telemetry import start_tracing
-from runtime.workers import EFFECT_QUEUES, effect_worker, workflow_worker
-from schemas.tools import WorkerQueue
+from runtime.workers import effect_worker, workflow_worker
+from schemas.tools import EFFECT_QUEUES, WorkerQueue
 
 QUEUES: tuple[WorkerQueue, ...] = ("workflows", *EFFECT_QUEUES)
 _log = structlog.get_logger()
@@ -36,7 +36,7 @@ async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:
         built = await stack.enter_async_context(core(settings))
-        services = await stack.enter_async_context(activity_services(built, inline=False))
+        services = await stack.enter_async_context(activity_services(built, inline=False, queues=queues))
         for queue in queues:
             worker = (
                 workflow_worker(built.temporal, services)

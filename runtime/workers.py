@@ -14,7 +14,6 @@ from workflows.recheck import Recheck
 from workflows.tool_call import ToolCall
 
 WORKFLOWS: list[type] = [ToolCall, Preview, Recheck]
-EFFECT_QUEUES: tuple[Queue, ...] = ("payments", "orders", "messages")
 # Longer than the total deadline of an exchange: what was begun is finished before the process stops.
 _GRACE = timedelta(seconds=20)
 

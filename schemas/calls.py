@@ -43,7 +43,7 @@ class Call(Model):
     workflow_id: str
 
 
-Next = Literal["settled", "hold", "execute", "inspect", "resend"]
+Next = Literal["settled", "hold", "execute", "inspect", "resend", "admit"]
 
 
 class Progress(Model):
@@ -60,6 +60,8 @@ class Progress(Model):
     expires_at: datetime | None = None
     after_seconds: int = 0
     """Before the next look at an unknown outcome."""
+    unread: bool = False
+    """Whether the look that was taken could not read what it looked for."""
     recheck_at: datetime | None = None
     """When an effect that has been settled is looked at again."""
 
@@ -94,4 +96,6 @@ class RecheckInput(Model):
 
 
 class PreviewInput(ToolCallInput):
-    """Input of the workflow `Preview`, a dry run."""
+    """Input of the workflow `Preview`, a dry run. `queue` is the task queue of the tool's credential."""
+
+    queue: str

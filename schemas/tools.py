@@ -25,6 +25,7 @@ CapabilityClass = Literal[
 Queue = Literal["payments", "orders", "messages"]
 # A remote system that a tool may exchange with.
 System = Literal["payments", "orders"]
+EFFECT_QUEUES: tuple[Queue, ...] = ("payments", "orders", "messages")
 # What a worker can serve: the workflows themselves, and the queues of effects.
 WorkerQueue = Literal["workflows", "payments", "orders", "messages"]
 

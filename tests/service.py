@@ -27,6 +27,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.services import Services
 from api.waiting import RESTING, Waiters
+from gateways.protocols import Systems
 from ledger.principals import OpenedRun, Principal
 from ledger.records import CallRecord
 from ledger.signing import DecisionSigner
@@ -279,6 +280,12 @@ class Service:
     def elsewhere(self, **changes: Any) -> "Service":
         """The same with other activity services, e.g. `inline=False` on another task queue."""
         return replace(self, services=replace(self.services, **changes))
+
+
+def systems_of(services: Services) -> Systems:
+    """The outside systems of a process that has credentials."""
+    assert services.systems is not None
+    return services.systems
 
 
 def refund_arguments(order: dict[str, Any], amount: int, **more: JsonValue) -> dict[str, JsonValue]:

@@ -18,6 +18,7 @@ class Preview:
             "preview",
             request,
             result_type=Reply,
+            task_queue=request.queue,
             start_to_close_timeout=timedelta(seconds=20),
             retry_policy=RetryPolicy(maximum_attempts=2),
             summary="Decide without doing",

@@ -1,5 +1,6 @@
 """`Recheck`: another look at what became of a call, because a webhook came or because it was time."""
 
+from contextlib import suppress
 from datetime import timedelta
 
 from temporalio import workflow
@@ -11,11 +12,12 @@ with workflow.unsafe.imports_passed_through():
 _REPEATED = RetryPolicy(
     initial_interval=timedelta(seconds=1), backoff_coefficient=2.0, maximum_interval=timedelta(minutes=5)
 )
+_LONGEST = timedelta(hours=1)
 
 
 @workflow.defn(name="Recheck", failure_exception_types=[RuntimeError])
 class Recheck:
-    """Looks once for everything that was said before it looked."""
+    """Looks for everything that was said before it looked, until it could read."""
 
     @workflow.init
     def __init__(self, request: RecheckInput) -> None:
@@ -28,9 +30,15 @@ class Recheck:
 
     @workflow.run
     async def run(self, request: RecheckInput) -> None:
-        while self._asked:
+        unread = 0
+        while self._asked or unread:
+            if unread:
+                # What could not be read is looked for until it can be, however long the other system is away.
+                wait = min(timedelta(seconds=2 ** min(unread, 12)), _LONGEST)
+                with suppress(TimeoutError):
+                    await workflow.wait_condition(lambda: self._asked, timeout=wait, timeout_summary="Not readable")
             self._asked = False
-            await workflow.execute_activity(
+            progress = await workflow.execute_activity(
                 "recheck",
                 request.call,
                 result_type=Progress,
@@ -40,3 +48,6 @@ class Recheck:
                 retry_policy=_REPEATED,
                 summary="Look at the effect again",
             )
+            unread = unread + 1 if progress.unread else 0
+            if workflow.info().is_continue_as_new_suggested():
+                workflow.continue_as_new(request)

@@ -86,6 +86,11 @@ class ToolCall:
                 if workflow.info().is_continue_as_new_suggested():
                     workflow.continue_as_new(self._request)
             self._note(progress)
+        while self._look_now:
+            # Said after the last look: it may have been undone since.
+            self._look_now = False
+            progress = await self._look(progress.request_id, progress.queue, "recheck")
+            self._note(progress)
         self._settled = self._resting = True
         await workflow.wait_condition(workflow.all_handlers_finished)
         return self._result()
@@ -141,6 +146,16 @@ class ToolCall:
             retry_policy=_REPEATED,
             summary="Decide the call",
         )
+        if progress.next == "admit":
+            progress = await workflow.execute_activity(
+                "admit",
+                request,
+                result_type=Progress,
+                task_queue=progress.queue,
+                start_to_close_timeout=_LOCAL_LIMIT,
+                retry_policy=_REPEATED,
+                summary="Decide the call where its credentials are",
+            )
         self._note(progress)
         return progress
 
@@ -207,9 +222,9 @@ class ToolCall:
         self._look_now = False
         return await self._look(progress.request_id, progress.queue)
 
-    async def _look(self, request_id: str, queue: str | None) -> Progress:
+    async def _look(self, request_id: str, queue: str | None, name: str = "inspect") -> Progress:
         return await workflow.execute_activity(
-            "inspect",
+            name,
             CallRef(request_id=request_id),
             result_type=Progress,
             task_queue=queue,

@@ -137,15 +137,15 @@ SELECT workflow_id, status FROM calls WHERE workflow_id = ANY($1::text[])
 
 -- name: by_effect
 -- The call whose effect has this operation id, or else this id at the remote system.
-SELECT request_id, tenant, workflow_id, tool FROM calls WHERE operation_id = $1
+SELECT request_id, tenant, workflow_id, tool, status FROM calls WHERE operation_id = $1
 UNION ALL
-SELECT request_id, tenant, workflow_id, tool FROM calls
+SELECT request_id, tenant, workflow_id, tool, status FROM calls
 WHERE remote_id = $2 AND NOT EXISTS (SELECT FROM calls WHERE operation_id = $1)
 LIMIT 1
 
 -- name: to_recheck
 -- Settled effects that are due to be looked at again, the longest due first.
-SELECT request_id, tenant, workflow_id, tool FROM calls WHERE recheck_at < now() ORDER BY recheck_at LIMIT $1
+SELECT request_id, tenant, workflow_id, tool, status FROM calls WHERE recheck_at < now() ORDER BY recheck_at LIMIT $1
 
 -- name: in_review
 -- What people have to settle, oldest first.

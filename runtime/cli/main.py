@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "calls": ("runtime.cli.calls", "List calls, and tell what became of one."),
     "diagnostics": ("runtime.cli.diagnostics", "Open the protected diagnostics of a request."),
     "switches": ("runtime.cli.switches", "Kill switches, and the lock of the vault."),
+    "vault": ("runtime.cli.vault", "Credentials of remote systems."),
     "policy": ("runtime.cli.policy", "Show or check a policy."),
     "replay": ("runtime.cli.replay", "Run today's workflow code over recorded or live histories."),
 }

@@ -15,7 +15,7 @@ def process_environment(
     caller: Mapping[str, str],
     database_url: str,
     ports: Mapping[str, int],
-    sandbox_keys: Mapping[str, str],
+    webhook_secret: str,
 ) -> dict[str, str]:
     """The environment of the process `name`.
 
@@ -38,10 +38,8 @@ def process_environment(
         "COUNTERSEAL_API_PORT": str(ports["api"]),
         "COUNTERSEAL_TEMPORAL_UI_URL": f"http://{HOST}:{ports['temporal_ui']}",
         "COUNTERSEAL_SANDBOX_GATEWAY_URL": f"http://{HOST}:{ports['sandbox_gateway']}",
-        "COUNTERSEAL_SANDBOX_GATEWAY_KEY": sandbox_keys["SANDBOX_GATEWAY_KEY"],
-        "COUNTERSEAL_SANDBOX_WEBHOOK_SECRET": sandbox_keys["SANDBOX_WEBHOOK_SECRET"],
+        "COUNTERSEAL_SANDBOX_WEBHOOK_SECRET": webhook_secret,
         "COUNTERSEAL_STORE_URL": f"http://{HOST}:{ports['sandbox_store']}",
-        "COUNTERSEAL_STORE_KEY": sandbox_keys["SANDBOX_STORE_KEY"],
         "COUNTERSEAL_TRACES_FILE": str(folder.traces / f"{name}.jsonl"),
         "TEMPORAL_ADDRESS": f"{HOST}:{ports['temporal']}",
         "TEMPORAL_NAMESPACE": NAMESPACE,

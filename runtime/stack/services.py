@@ -36,14 +36,15 @@ TASK_QUEUE = "counterseal"
 # Longer than a payment exchange may take, so that a worker finishes what it has begun.
 _GRACEFUL_SECONDS = 30.0
 
-Seed = Callable[[str, dict[str, Any]], Awaitable[None]]
+Seed = Callable[[str, dict[str, Any], Path, Mapping[str, str]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Stack:
     """One embedded stack.
 
-    `seed(database_url, credentials)` makes the first principals in a migrated database. `caller` is the environment
+    `seed(database_url, credentials, master_key_file, system_keys)` makes the first principals in a migrated database,
+    and puts the keys of the sandbox's systems into the vault. `caller` is the environment
     the stack was started in. `store` is a folder with `orders.jsonl` and `customers.jsonl` for the sandbox.
     """
 
@@ -113,6 +114,10 @@ class Stack:
             ui_port=self.ports["temporal_ui"],
         )
 
+    @property
+    def _master_key(self) -> Path:
+        return Path(self.caller.get("COUNTERSEAL_MASTER_KEY_FILE") or self.folder.keys / "master.key")
+
     @cached_property
     def _sandbox_keys(self) -> dict[str, str]:
         return {
@@ -128,7 +133,8 @@ class Stack:
         log = self.folder.logs / "migrate.log"
         if not await is_current(self.postgres.url()) and await run_to_end(self._program("migrate"), log) != 0:
             raise StackError(f"the database could not be brought to the current schema, see {log}")
-        await self.seed(self.postgres.service_url(), self.credentials.model_dump())
+        keys = {"sandbox": self._sandbox_keys["SANDBOX_GATEWAY_KEY"], "store": self._sandbox_keys["SANDBOX_STORE_KEY"]}
+        await self.seed(self.postgres.service_url(), self.credentials.model_dump(), self._master_key, keys)
 
     def _program(self, command: str, **extra: str) -> Command:
         environment = process_environment(
@@ -137,7 +143,7 @@ class Stack:
             caller=self.caller,
             database_url=self.postgres.url() if command == "migrate" else self.postgres.service_url(),
             ports=self.ports,
-            sandbox_keys=self._sandbox_keys,
+            webhook_secret=self._sandbox_keys["SANDBOX_WEBHOOK_SECRET"],
         )
         return Command(
             # -P: a folder named like one of our packages where the caller stands is not ours.

@@ -9,7 +9,7 @@ from gateways import egress
 from gateways.protocols import OrderSystem, PaymentGateway, Systems
 from schemas.codes import Code
 from tests.activities.desk import Desk
-from tests.service import Service
+from tests.service import Service, systems_of
 from tools.catalog import Catalog
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -47,7 +47,7 @@ class Watched:
 
 async def test_every_step_holds_a_tool_to_its_manifest(desk: Desk) -> None:
     noted: dict[str, frozenset[str] | None] = {}
-    real = desk.service.services.systems
+    real = systems_of(desk.service.services)
     payments, orders = Watched(real.payments, noted), Watched(real.orders, noted)
     systems = Systems(payments=cast(PaymentGateway, payments), orders=cast(OrderSystem, orders))
     watched = Desk(desk.service.elsewhere(systems=systems))

@@ -115,7 +115,9 @@ async def test_after_a_worker_lost_once_it_had_sent_inspection_finds_the_refund(
     assert effect is not None
     entry = split.service.services.catalog.get("issue_refund")
     assert entry is not None
-    await entry.tool.execute(effect, split.service.services.systems)  # pyright: ignore[reportAttributeAccessIssue]
+    record = await split.record(request_id)
+    with split.service.services.outside(entry, record.tenant) as systems:
+        await entry.tool.execute(effect, systems)  # pyright: ignore[reportAttributeAccessIssue]
     assert (await split.execute(request_id)).next == "inspect"
     found = await split.inspect(request_id)
     assert (found.next, found.code) == ("settled", Code.OK)

@@ -36,7 +36,7 @@ from tests.canary.outside import Line, Shop, Switchboard, line_to
 from tests.canary.planted import Planted, Secret, token
 from tests.canary.sinks import Database
 from tests.loopback import plain_client
-from tests.service import SandboxUrls, fresh_database
+from tests.service import SandboxUrls, fresh_database, systems_of
 
 TENANT = "canary"
 PERSON_PASSWORD = "a long example password"
@@ -81,7 +81,8 @@ class World:
     def systems_at(self, base: str, *, deadline: float = PATIENT_SECONDS) -> Systems:
         """The remote systems as the service would wire them, if they were at `base`."""
         elsewhere = {"sandbox_gateway_url": base, "store_url": base, "exchange_seconds": deadline}
-        return assembly._systems(self.settings.model_copy(update=elsewhere), self.client)
+        moved = self.settings.model_copy(update=elsewhere)
+        return assembly.outside_systems(moved, self.ledger.credentials, self.client, ("payments", "orders"))
 
 
 class _Server(uvicorn.Server):
@@ -136,7 +137,7 @@ async def world(postgres: Postgres, template: str, temporal: str, folder: Path) 
         settings = _settings(planted, f"postgresql://{login}/{name}", urls, folder)
         core = await enter(assembly.core(settings, connections=20))
         services = await enter(assembly.activity_services(core, inline=True))
-        board = Switchboard(services.systems)
+        board = Switchboard(systems_of(services))
         services = replace(services, systems=board.systems())
         await enter(workflow_worker(core.temporal, services))
         for queue in ("payments", "orders"):

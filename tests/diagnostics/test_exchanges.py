@@ -30,6 +30,7 @@ from tests.diagnostics.remotes import (
     serving,
     untrusted_tls,
 )
+from tests.gateways.holding import held
 
 TOKEN = "sk_very_secret_value"
 FORM = {"amount": "4999"}
@@ -60,8 +61,7 @@ def remote(client: httpx.AsyncClient, base: str, *, deadline: float = 5.0, allow
         loopback.egress(allowed or base),
         system="payments",
         base=base,
-        authorization=f"Bearer {TOKEN}",
-        credential_id="settings:example_key",
+        credentials=held(TOKEN, "settings:example_key"),
         deadline_seconds=deadline,
     )
 

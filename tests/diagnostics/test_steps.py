@@ -42,7 +42,7 @@ from tests.diagnostics.remotes import (
     serving,
     untrusted_tls,
 )
-from tests.service import Service, refund_arguments
+from tests.service import Service, refund_arguments, systems_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -118,7 +118,7 @@ class Desk:
     def against(self, base: str, *, deadline: float = 5.0) -> "Desk":
         """The same, with refunds sent to the system at `base`."""
         endpoint = Endpoint(base, SecretStr(KEY), deadline, credential_id="settings:example_key")
-        systems = self.service.services.systems
+        systems = systems_of(self.service.services)
         hostile = payment_gateway("stripe", endpoint, _CLIENT["client"], loopback.egress(base))
         return self.with_systems(Systems(payments=HalfHostile(systems.payments, hostile), orders=systems.orders))
 

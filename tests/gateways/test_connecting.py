@@ -24,6 +24,7 @@ from gateways.egress import Denial, Egress, EgressDenied
 from gateways.http import Answer, Answered, NotAnswered, Remote, new_client
 from tests import loopback
 from tests.diagnostics.remotes import Handler, free_port, read_request, response, serving
+from tests.gateways.holding import held
 from tests.gateways.test_addresses import addresses, may_be_reached
 
 PUBLIC = "8.8.8.8"
@@ -61,7 +62,7 @@ class Connects:
 
 
 def remote(client: httpx.AsyncClient, base: str, egress: Egress) -> Remote:
-    return Remote(client, egress, system="payments", base=base, authorization="Bearer sk_1", deadline_seconds=5)
+    return Remote(client, egress, system="payments", base=base, credentials=held("sk_1"), deadline_seconds=5)
 
 
 async def once(base: str, names: Resolve, egress: Egress) -> Answer:
@@ -170,7 +171,13 @@ async def test_an_address_that_never_answers_leaves_time_for_the_next(
     monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", hang)
     async with new_client(Names(["127.0.0.2", "127.0.0.1"]).resolve) as client:
         gateway = Remote(
-            client, loopback.egress(base), system="payments", base=base, authorization="x", deadline_seconds=1
+            client,
+            loopback.egress(base),
+            system="payments",
+            base=base,
+            credentials=held("x"),
+            authorize=str,
+            deadline_seconds=1,
         )
         assert isinstance(await gateway.exchange("GET", "/v1/refunds"), Answered)
 
@@ -194,7 +201,8 @@ async def test_a_resolver_that_hangs_is_a_time_out() -> None:
             Egress({"payments": (base,)}),
             system="payments",
             base=base,
-            authorization="x",
+            credentials=held("x"),
+            authorize=str,
             deadline_seconds=0.2,
         )
         told = await gateway.exchange("GET", "/v1/refunds")

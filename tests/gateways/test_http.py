@@ -17,6 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from gateways import http
 from gateways.http import Answered, NotAnswered, Remote
 from tests import loopback
+from tests.gateways.holding import held
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Serve = Callable[[Handler], Awaitable[str]]
@@ -29,7 +30,8 @@ def remote(client: httpx.AsyncClient, base: str, *, deadline: float = 5.0, propa
         loopback.egress(base),
         system="payments",
         base=base,
-        authorization=SECRET,
+        credentials=held(SECRET),
+        authorize=str,
         deadline_seconds=deadline,
         propagate_trace=propagate,
     )
@@ -159,7 +161,8 @@ async def test_no_connection_is_made_to_an_origin_that_is_not_allowed(serve: Ser
         loopback.egress("https://api.example.com"),
         system="payments",
         base=await serve(count),
-        authorization=SECRET,
+        credentials=held(SECRET),
+        authorize=str,
     )
     answer = await gateway.exchange("GET", "/v1/refunds")
     assert isinstance(answer, NotAnswered)

@@ -23,6 +23,7 @@ from sandbox.faults import KINDS
 from schemas.codes import Code
 from schemas.effects import Confirmed, Failed, Unknown
 from tests.gateways.conftest import Started
+from tests.gateways.holding import held
 from tests.gateways.peers.paypal import CLIENT_ID, SECRET, PayPalPeer
 
 Serve = Callable[[Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]], Awaitable[str]]
@@ -35,7 +36,7 @@ async def paypal(started: Started, outside: httpx.AsyncClient) -> PayPalPeer:
 
 def remote_to(client: httpx.AsyncClient, base: str, authorization: str) -> Remote:
     egress = Egress({"payments": (base,)}, private=("payments",))
-    return Remote(client, egress, system="payments", base=base, authorization=authorization)
+    return Remote(client, egress, system="payments", base=base, credentials=held(authorization), authorize=str)
 
 
 class Clock:

@@ -1,7 +1,7 @@
 """PayPal as the payment gateway, as the settings choose it."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from gateways.paypal import PayPalGateway
 from gateways.paypal_webhooks import PayPalWebhooks
+from ledger.vault import NoCredentialError, Selection
 from runtime import assembly
 from runtime.settings import Settings, SettingsError
 from runtime.webhooks import webhook_readers
@@ -27,21 +28,31 @@ def settings(**changes: Any) -> Settings:
     return Settings.model_validate(given | changes)
 
 
-def test_the_gateway_is_paypals(client: httpx.AsyncClient) -> None:
-    built = assembly._systems(settings(), client)
+class _Empty:
+    """A vault with nothing in it."""
+
+    async def select(self, tenant: str, system: str, tool: str) -> tuple[str, str]:
+        raise NoCredentialError
+
+
+async def test_the_gateway_is_paypals(client: httpx.AsyncClient) -> None:
+    vault = cast(Selection, _Empty())
+    built = assembly.outside_systems(settings(), vault, client, ("payments", "orders"))
     assert isinstance(built.payments, PayPalGateway)
     endpoint = assembly._payments_endpoint(settings())
     assert (endpoint.base_url, endpoint.client_id) == ("https://api-m.paypal.com", "the_client")
-    assert endpoint.credential_id == "settings:paypal_client_secret"
     # Tracing headers are for systems of our own.
     assert not endpoint.propagate_trace
-    assert "the_secret" not in repr(endpoint)
+    given = assembly._payments_given(settings())
+    assert given is not None
+    assert (given[0], given[1].get_secret_value()) == ("settings:paypal_client_secret", "the_secret")
+    assert assembly._payments_given(settings(paypal_client_secret=None)) is None
 
 
-@pytest.mark.parametrize("missing", ["paypal_client_id", "paypal_client_secret"])
-def test_both_parts_of_the_credential_are_needed(missing: str) -> None:
-    with pytest.raises(SettingsError, match="COUNTERSEAL_PAYPAL_CLIENT_ID and COUNTERSEAL_PAYPAL_CLIENT_SECRET"):
-        assembly._payments_endpoint(settings(**{missing: None}))
+@pytest.mark.parametrize("missing", [None, ""])
+def test_the_clients_id_is_needed(missing: str | None) -> None:
+    with pytest.raises(SettingsError, match="COUNTERSEAL_PAYPAL_CLIENT_ID"):
+        assembly._payments_endpoint(settings(paypal_client_id=missing))
 
 
 def test_webhooks_are_taken_where_their_id_is_given() -> None:

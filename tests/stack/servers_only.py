@@ -15,7 +15,9 @@ from runtime.stack.services import Stack
 from runtime.stack.supervisor import Service
 
 
-async def nobody(database_url: str, credentials: dict[str, Any]) -> None:
+async def nobody(
+    database_url: str, credentials: dict[str, Any], master_key: Path, system_keys: Mapping[str, str]
+) -> None:
     """No principals: nothing here asks for them."""
 
 

@@ -6,13 +6,12 @@ from runtime.stack.environment import process_environment
 from runtime.stack.files import DataFolder
 
 PORTS = {"api": 1, "temporal": 2, "temporal_ui": 3, "postgres": 4, "sandbox_gateway": 5, "sandbox_store": 6}
-KEYS = {"SANDBOX_GATEWAY_KEY": "g", "SANDBOX_STORE_KEY": "s", "SANDBOX_WEBHOOK_SECRET": "w"}
 
 
 def environment(**caller: str) -> dict[str, str]:
     folder = DataFolder(Path("/data"))
     return process_environment(
-        "api", folder, caller=caller, database_url="postgresql://x", ports=PORTS, sandbox_keys=KEYS
+        "api", folder, caller=caller, database_url="postgresql://x", ports=PORTS, webhook_secret="w"
     )
 
 
@@ -21,7 +20,9 @@ def test_everything_points_to_the_stack() -> None:
     assert told["COUNTERSEAL_DATABASE_URL"] == "postgresql://x"
     assert told["TEMPORAL_ADDRESS"] == "127.0.0.1:2"
     assert told["COUNTERSEAL_SANDBOX_GATEWAY_URL"] == "http://127.0.0.1:5"
-    assert told["COUNTERSEAL_STORE_KEY"] == "s"
+    assert told["COUNTERSEAL_SANDBOX_WEBHOOK_SECRET"] == "w"
+    # The keys of the outside systems are in the vault alone.
+    assert not {"COUNTERSEAL_STORE_KEY", "COUNTERSEAL_SANDBOX_GATEWAY_KEY"} & set(told)
     assert told["COUNTERSEAL_SANDBOX_WEBHOOK_SECRET"] == "w"
     assert told["COUNTERSEAL_TRACES_FILE"] == "/data/traces/api.jsonl"
     assert told["COUNTERSEAL_PAYMENT_GATEWAY"] == "sandbox"

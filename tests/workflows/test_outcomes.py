@@ -93,7 +93,8 @@ async def test_what_is_said_while_a_look_is_far_off_is_looked_at_at_once(running
         assert effect is not None
         entry = careful.services.catalog.get("issue_refund")
         assert entry is not None
-        await entry.tool.execute(effect, careful.services.systems)  # pyright: ignore[reportAttributeAccessIssue]
+        with careful.services.outside(entry, record.tenant) as systems:
+            await entry.tool.execute(effect, systems)  # pyright: ignore[reportAttributeAccessIssue]
         call = await careful.core.ledger.calls.by_effect(effect.operation_id, None)
         assert call is not None
         core = careful.core

@@ -1,0 +1,66 @@
+"""`counterseal vault`: the credentials of remote systems. Lock it with `counterseal switches off vault`."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gateways.registry import ORDER_SYSTEMS, PAYMENT_GATEWAYS
+from ledger.vault import ANY_TOOL
+from runtime.cli.connecting import DataOption, JsonOption, whoami, with_ledger
+from runtime.cli.errors import CommandError
+from runtime.cli.output import console, instant, print_json, table
+from schemas.switches import EVERYONE
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Credentials of remote systems.")
+
+_SYSTEMS = sorted({*PAYMENT_GATEWAYS, *ORDER_SYSTEMS})
+_LONGEST = 4096
+
+
+@app.command(name="list", epilog="Example: counterseal vault list")
+def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
+    """List what is in the vault; never a secret."""
+    stored = with_ledger(data, lambda ledger: ledger.vault.stored())
+    if as_json:
+        names = ("credential_id", "system", "tenant", "tool", "created_at", "created_by", "retired_at")
+        print_json({"credentials": [{name: getattr(each, name) for name in names} for each in stored]})
+        return
+    shown = table("Record", "System", "Tenant", "Tool", "Put", "By", "Retired")
+    for each in stored:
+        retired = instant(each.retired_at) if each.retired_at else ""
+        tenant, tool = (each.tenant, each.tool)
+        shown.add_row(each.credential_id, each.system, tenant, tool, instant(each.created_at), each.created_by, retired)
+    console().print(shown)
+
+
+@app.command(epilog="Example: counterseal vault put stripe < key.txt")
+def put(
+    system: Annotated[str, typer.Argument(help=f"One of {', '.join(_SYSTEMS)}")],
+    tenant: Annotated[str, typer.Option(help="Only for this tenant's calls")] = EVERYONE,
+    tool: Annotated[str, typer.Option(help="Only for this tool's calls")] = ANY_TOOL,
+    data: DataOption = None,
+) -> None:
+    """Put a credential into the vault, read from standard input. It takes the place of the one before within a second,
+    in every process; retire that one when it is withdrawn at the remote system."""
+    if system not in _SYSTEMS:
+        raise typer.BadParameter(f"one of {', '.join(_SYSTEMS)}", param_hint="SYSTEM")
+    if sys.stdin.isatty():
+        secret = typer.prompt("Secret", hide_input=True)
+    else:
+        secret = sys.stdin.read(_LONGEST + 1)
+    secret = secret.strip()
+    if not secret or len(secret) > _LONGEST or not secret.isascii() or not secret.isprintable():
+        raise CommandError(f"the secret must be 1 to {_LONGEST} printable ASCII characters")
+    made = with_ledger(data, lambda ledger: ledger.vault.put(system, secret, by=whoami(), tenant=tenant, tool=tool))
+    console().print(made)
+
+
+@app.command(epilog="Example: counterseal vault retire cred_0123456789abcdef01234567")
+def retire(
+    credential_id: Annotated[str, typer.Argument(help="The record's id, cred_…")], data: DataOption = None
+) -> None:
+    """Take a credential out of use; exit 1 when it was not in use."""
+    if not with_ledger(data, lambda ledger: ledger.vault.retire(credential_id)):
+        raise CommandError("there is no such credential in use")
+    console().print(f"{credential_id} is retired.")
