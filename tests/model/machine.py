@@ -308,7 +308,8 @@ class Calls(RuleBasedStateMachine):
         for _ in range(100):
             await world.heal()
             await self.watch.look()
-            if all(row["status"] in SETTLED or row["review"] for row in self.watch.calls.values()):
+            rest = all(row["status"] in SETTLED or row["review"] for row in self.watch.calls.values())
+            if rest and not any(execution.asked for execution in self.running()):
                 break
             moment = world.server.next_moment()
             await world.pass_time(timedelta(0) if moment is None else moment - world.clock.now())
