@@ -13,6 +13,7 @@ from ledger.diagnostics import Diagnostics
 from ledger.keys import MasterKey
 from ledger.principals import Principals
 from ledger.reviews import Reviews
+from ledger.streams import Streams
 from ledger.switches import Permits, Switches
 from ledger.vault import Sealer, Selection, Vault
 
@@ -57,6 +58,7 @@ class Ledger:
     diagnostics: Diagnostics
     alerts: Alerts
     switches: Switches
+    streams: Streams
     vault: Vault
     credentials: Selection
 
@@ -75,6 +77,7 @@ class Ledger:
             everyones.diagnostics,
             everyones.alerts,
             Switches(database.reserved, keys),
+            Streams(database.system, keys),
             Vault(database.system, Sealer(master)),
             Selection(database, Sealer(master)),
         )

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import astuple
+from datetime import datetime, timedelta
 
 import asyncpg
 
-from ledger.chain import GENESIS, Head, extend
+from ledger.chain import GENESIS, Head, body_context, extend
 from ledger.data_keys import DataKeys
-from ledger.database import Connection
+from ledger.database import Connection, Pool
 from ledger.queries import load
-from schemas.events import Event
+from schemas.events import EVENT, Event
 
 _SQL = load("streams")
 # Whose key seals what belongs to no customer; no customer's id has a slash.
@@ -31,3 +32,29 @@ async def append(connection: Connection, keys: DataKeys, tenant: str, stream: st
     rows, _ = extend(head, events, tenant=tenant, request_id=stream, at=last["now"], key=key)
     for row in rows:
         await connection.execute(_SQL["append_to_stream"], *astuple(row))
+
+
+class Streams:
+    """The streams, written and read outside of any other change."""
+
+    def __init__(self, pool: Pool, keys: DataKeys) -> None:
+        self._pool = pool
+        self._keys = keys
+
+    async def append(self, tenant: str, stream: str, event: Event) -> None:
+        """Append one event in a transaction of its own."""
+        async with self._pool.acquire() as connection:
+            await self._keys.for_subject(connection, tenant, NO_CUSTOMER)
+            async with connection.transaction():
+                await append(connection, self._keys, tenant, stream, [event])
+
+    async def recent(self, stream: str, since: timedelta, limit: int) -> list[tuple[datetime, Event]]:
+        """The newest events of a stream with their times, newest first."""
+        async with self._pool.acquire() as connection:
+            rows = await connection.fetch(_SQL["recent_in_stream"], stream, since, limit)
+            opened: list[tuple[datetime, Event]] = []
+            for row in rows:
+                key = await self._keys.by_id(connection, row["key_id"])
+                context = body_context(row["tenant"], stream, row["n"], row["type"], row["version"])
+                opened.append((row["at"], EVENT.validate_json(key.open(row["body"], context))))
+            return opened

@@ -1,7 +1,7 @@
 """The composition root: settings in, wired services out. Everything is made here and closed here."""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NoReturn
@@ -15,7 +15,7 @@ from temporalio.envconfig import ClientConfig
 from activities.patience import Patience
 from activities.services import Services
 from gateways.credentials import Credential
-from gateways.egress import Egress
+from gateways.egress import Denial, Egress
 from gateways.http import new_client
 from gateways.protocols import Systems
 from gateways.registry import Endpoint, order_system, payment_gateway
@@ -27,6 +27,7 @@ from ledger.vault import Selection
 from runtime.codec import data_converter
 from runtime.crashing import crash_at
 from runtime.credentials import VaultCredentials
+from runtime.denials import Denials
 from runtime.policy import load_checked
 from runtime.settings import Settings, SettingsError
 from schemas.tools import EFFECT_QUEUES, WorkerQueue
@@ -89,12 +90,14 @@ async def activity_services(
     """What activities work with: the clients and credentials of those outside systems that tools on `queues` use."""
     settings = core.settings
     names = {name for entry in core.catalog.all() if entry.manifest.queue in queues for name in entry.manifest.systems}
-    async with new_client() as client:
+    denials = Denials(core.ledger.streams, settings.tenant)
+    async with new_client() as client, AsyncExitStack() as stack:
+        stack.push_async_callback(denials.drain)
         yield Services(
             ledger=core.ledger,
             catalog=core.catalog,
             policy=load_checked(settings.policy, core.catalog),
-            systems=outside_systems(settings, core.ledger.credentials, client, names) if names else None,
+            systems=outside_systems(settings, core.ledger.credentials, client, names, denials) if names else None,
             verifier=DecisionVerifier.of(core.master),
             task_queue=settings.task_queue,
             tenant=settings.tenant,
@@ -115,14 +118,23 @@ class _Elsewhere:
         raise LookupError(f"this process holds no credential for {self._system}")
 
 
-def outside_systems(settings: Settings, vault: Selection, client: httpx.AsyncClient, names: Collection[str]) -> Systems:
-    """The remote systems of these names, as the settings say where they are. Raises SettingsError."""
+def outside_systems(
+    settings: Settings,
+    vault: Selection,
+    client: httpx.AsyncClient,
+    names: Collection[str],
+    denied: Callable[[Denial], None] = lambda denial: None,
+) -> Systems:
+    """The remote systems of these names, as the settings say where they are. `denied` is told of every connection that
+    is refused. Raises SettingsError."""
     endpoints = {name: _ENDPOINTS[name](settings) for name in names}
     given = {name: Credential(*each) for name in names if (each := _GIVEN[name](settings)) is not None}
     source = VaultCredentials(vault, {"payments": settings.payment_gateway, "orders": ORDER_SYSTEM}, given)
     try:
         egress = Egress(
-            {name: (each.base_url,) for name, each in endpoints.items()}, private=settings.private_systems()
+            {name: (each.base_url,) for name, each in endpoints.items()},
+            private=settings.private_systems(),
+            denied=denied,
         )
     except ValueError as problem:
         raise SettingsError(f"{problem}; which may be on one, COUNTERSEAL_PRIVATE_NETWORKS says") from None

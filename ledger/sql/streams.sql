@@ -11,3 +11,8 @@ LEFT JOIN LATERAL (SELECT n, hash FROM events WHERE request_id = $1 ORDER BY n D
 -- An event of a request that never became a call.
 INSERT INTO events (tenant, request_id, n, type, version, at, key_id, body, previous, hash)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
+-- name: recent_in_stream
+-- The newest events of a stream.
+SELECT tenant, n, type, version, at, key_id, body FROM events WHERE request_id = $1 AND at > now() - $2::interval
+ORDER BY n DESC LIMIT $3

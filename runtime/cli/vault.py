@@ -45,11 +45,7 @@ def put(
     in every process; retire that one when it is withdrawn at the remote system."""
     if system not in _SYSTEMS:
         raise typer.BadParameter(f"one of {', '.join(_SYSTEMS)}", param_hint="SYSTEM")
-    if sys.stdin.isatty():
-        secret = typer.prompt("Secret", hide_input=True)
-    else:
-        secret = sys.stdin.read(_LONGEST + 1)
-    secret = secret.strip()
+    secret = (typer.prompt("Secret", hide_input=True) if sys.stdin.isatty() else sys.stdin.read(_LONGEST + 1)).strip()
     if not secret or len(secret) > _LONGEST or not secret.isascii() or not secret.isprintable():
         raise CommandError(f"the secret must be 1 to {_LONGEST} printable ASCII characters")
     made = with_ledger(data, lambda ledger: ledger.vault.put(system, secret, by=whoami(), tenant=tenant, tool=tool))
