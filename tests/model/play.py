@@ -17,6 +17,7 @@ from tests.model.machine import Calls
 from tests.model.world import ground
 
 STEPS = 12
+_AT_A_TIME = 25
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Played:
     failure: str | None
 
 
-def play(database_url: str, examples: int, first: int) -> Played:
-    """`first` seeds the choice of histories."""
+def play(database_url: str, examples: int, first: int, seconds: float) -> Played:
+    """So many histories, or as many as begin within so many seconds. `first` seeds the choice of histories."""
     logging.disable(logging.WARNING)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     # A fact that cannot be read is read again after a second; here it is read again at once.
@@ -42,9 +43,11 @@ def play(database_url: str, examples: int, first: int) -> Played:
         Calls.ground = runner.run(shared.__aenter__())
         Calls.run_async = runner.get_loop().run_until_complete
         try:
-            _play(examples, first)
+            for n in range(-(-examples // _AT_A_TIME)):
+                if time.monotonic() - began < seconds:
+                    _play(min(examples, _AT_A_TIME), first + n)
         except Exception:  # noqa: BLE001 - whatever it is, the other process says it
-            failure = f"seed {first}\n{traceback.format_exc()}"
+            failure = traceback.format_exc()
         finally:
             runner.run(shared.__aexit__(None, None, None))
     return Played(Calls.played, time.monotonic() - began, failure)
