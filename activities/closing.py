@@ -9,6 +9,7 @@ from activities.diagnosing import followed_step
 from activities.effects import Effects, switches_of
 from activities.services import Services
 from activities.tracing import describe_outcome, step
+from ledger.records import CallRecord
 from schemas.calls import CallRef, ExecuteRequest, Progress
 
 _LOOK_AGAIN_AFTER = timedelta(minutes=1)
@@ -48,7 +49,15 @@ class Closing:
                 describe_outcome(span, record)
             if record.status in ("denied", "expired"):
                 await account.ended(record)
-            return self._effects.resume(record)
+            return await self._as_it_waits(record)
+
+    async def _as_it_waits(self, record: CallRecord) -> Progress:
+        """Where the call stands. When it still waits, its deadline was moved since the call was told of it."""
+        progress = self._effects.resume(record)
+        if progress.next != "hold" or record.approval_id is None:
+            return progress
+        approval = await self._services.here.approvals.get(record.tenant, record.approval_id)
+        return progress if approval is None else progress.model_copy(update={"expires_at": approval.expires_at})
 
     async def _paused(self, request_id: str) -> Progress | None:
         """Where a switch that is off pauses the deadline: look again in a while. It is prolonged when that ends."""
