@@ -67,7 +67,8 @@ class Sealer:
         names = ("credential_id", "tenant", "system", "tool")
         try:
             return self._key.open(row["sealed"], canonical([row[name] for name in names])).decode()
-        except InvalidTag:
+        except (InvalidTag, ValueError):
+            # A ValueError where so much is cut off that it has no nonce.
             raise WrongMasterKeyError(row["credential_id"]) from None
 
 

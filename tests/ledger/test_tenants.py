@@ -62,6 +62,7 @@ async def _fill(ledger: Ledger, tenant: str) -> None:
         approval.request_id,
     )
     await ledger.switches.turn_off(tenant, "tool:issue_refund", by="olga", reason="an example")
+    await ledger.vault.put("stripe", "sk_example", by="olga", tenant=tenant)
     await ledger.principals.add_user(tenant, f"ana-{tenant}", "Ana Example", "a long example password", ["finance"])
     assert await ledger.principals.sign_in(f"ana-{tenant}", "a long example password") is not None
     await ledger.principals.open_run(
@@ -94,8 +95,8 @@ async def test_every_table_is_guarded(ledger: Ledger) -> None:
             continue
         assert row["forced"], f"{name}: enable and force row-level security"
         assert row["named"], f"{name}: it needs a column tenant, not null"
-        # Everyone's switches are seen by each tenant, too.
-        assert len(row["policies"]) == (2 if name == "switches" else 1), name
+        # Everyone's switches and credentials are seen by each tenant, too.
+        assert len(row["policies"]) == (2 if name in ("switches", "credentials") else 1), name
         assert all("counterseal.tenant" in each for each in row["policies"]), name
 
 
