@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from ledger.admission import TENANT, Admitted, Reads, Trip, Window
+from activities.counting import counted, uses, windows
+from ledger.admission import Admitted, Reads, Trip, Window
 from ledger.records import CallDetails, Step
 from policy import decide
 from policy.document import format_duration
@@ -16,7 +17,6 @@ from policy.model import (
     PARKED_PER_AGENT,
     PARKED_PER_TENANT,
     Bound,
-    Counter,
     Policy,
     PolicyTool,
     Proposal,
@@ -80,63 +80,10 @@ class Proposed:
 
 
 def windows_for(policy_tool: PolicyTool | None, proposed: Proposed) -> list[Window]:
-    """What the ledger has to count for a decision, against the run's binding; never against a value of the agent's
-    choosing, save the order, which was checked to be the customer's, and what makes two calls the same."""
-    binding, arguments = proposed.call.binding, proposed.call.arguments
-    told_apart = {name: value for name, value in arguments.items() if name not in _words(proposed.tool)}
-    repeat = digest({**told_apart, "customer_id": binding.customer_id})
-    subjects = {
-        "run": f"run:{binding.run_id}",
-        "tool": "tool",
-        "tenant": TENANT,
-        "customer": f"customer:{binding.customer_id}",
-        "agent": f"agent:{binding.agent_id}",
-        "order": f"order:{arguments.get('order_id')}",
-        "repeat": f"repeat:{repeat}",
-    }
-    if policy_tool is None:
-        return []
-    claim = proposed.claim
-    windows = [_window(counter, subjects[counter.per], claim) for counter in policy_tool.subjects_needed()]
-    measures = policy_tool.counted_for_tenant
-    if TENANT not in {each.subject for each in windows} and ("count" in measures or ("amount" in measures and claim)):
-        # Nothing is counted for this call by it, but the call is counted for other tools'.
-        windows.append(Window("", TENANT, 0))
-    return windows
-
-
-def _window(counter: Counter, subject: str, claim: Claim | None) -> Window:
-    takes = 1 if counter.of == "count" else claim.amount if claim else 0
-    return Window(
-        counter.name,
-        f"unasked:{subject}" if counter.unasked else subject,
-        counter.window_seconds,
-        room=None if counter.max is None else counter.max - takes,
-        of_amounts=counter.of == "amount",
-        trips=counter.trips,
-        unasked=counter.unasked,
-    )
-
-
-def counted(policy_tool: PolicyTool | None, reads: Reads) -> tuple[dict[str, int], dict[str, Usage]]:
-    """(totals, usage) by name, from what the transaction read."""
-    totals: dict[str, int] = {}
-    usage = {PARKED_PER_AGENT: Usage(reads.parked_by_agent), PARKED_PER_TENANT: Usage(reads.parked)}
-    if policy_tool is None:
-        return totals, usage
-    for counter in policy_tool.totals:
-        used = reads.usage[counter.name]
-        totals[counter.name] = used.amount if counter.of == "amount" else used.count
-    for limit in policy_tool.limits:
-        used = reads.usage[limit.name]
-        retry_after = None
-        if limit.window is not None and used.in_the_way is not None:
-            frees_at = used.in_the_way + timedelta(seconds=limit.window)
-            retry_after = max(1, int((frees_at - reads.now).total_seconds()) + 1)
-        usage[limit.name] = Usage(used.amount if limit.of == "amount" else used.count, retry_after)
-    if policy_tool.breaker is not None:
-        usage[BREAKER] = Usage(reads.usage[BREAKER].count)
-    return totals, usage
+    """What the ledger has to count for a decision."""
+    call = proposed.call
+    does = {name: value for name, value in call.arguments.items() if name not in _words(proposed.tool)}
+    return windows(policy_tool, call.binding, does, proposed.claim)
 
 
 class ContendedError(Exception):
@@ -265,7 +212,7 @@ def admit(policy: Policy, proposed: Proposed, windows: list[Window], reads: Read
         decision,
         facts,
         totals,
-        uses=_uses(proposed.claim, windows, asked=decision.verdict == "hold"),
+        uses=uses(proposed.claim, windows, asked=decision.verdict == "hold"),
     )
     if decision.verdict == "hold":
         return _parked(proposed, working, reads.now)
@@ -286,14 +233,6 @@ def intend(proposed: Proposed, now: datetime) -> Effect:
         target=proposed.tool.target(proposed.arguments, proposed.facts),
         intended_at=now,
     )
-
-
-def _uses(claim: Claim | None, windows: list[Window], *, asked: bool) -> list[tuple[str, int]]:
-    amount = claim.amount if claim else 0
-    subjects = {window.subject for window in windows if not (asked and window.unasked)} | (
-        {claim.resource} if claim else set[str]()
-    )
-    return [(subject, amount) for subject in sorted(subjects)]
 
 
 def _words(tool: WriteTool[Any, Any, Any]) -> set[str]:
