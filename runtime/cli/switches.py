@@ -1,5 +1,6 @@
 """`counterseal switches`: what is off, turning a kill switch or the vault off, and on again."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,13 +12,16 @@ from runtime.cli.connecting import DataOption, JsonOption, whoami, with_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.output import console, instant, print_json, table
 from schemas.switches import EVERYONE, Deadlines, Switch, SwitchOff, parse
-from tools.catalog import Catalog
+from tools.catalog import Catalog, CatalogError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Kill switches, and the lock of the vault.")
 
 Name = Annotated[str, typer.Argument(help="all, tenant:NAME, tool:NAME, class:NAME, agent:ID, run:ID or vault")]
 Reason = Annotated[str, typer.Option(help="Why; it is kept in the ledger", metavar="TEXT")]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's calls; otherwise everyone's")]
+ToolsPath = Annotated[
+    Path | None, typer.Option("--tools", envvar="COUNTERSEAL_TOOLS_PATH", help="A folder of more tools")
+]
 
 
 @app.command(name="list", epilog="Example: counterseal switches list --json")
@@ -46,20 +50,20 @@ def off(
         bool, typer.Option("--pause-deadlines", help="Parked calls keep the time they have left")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only show what it would stop")] = False,
+    tools: ToolsPath = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Turn a switch off. When this returns, no write begins any more that it covers."""
-    switch, whose = _parsed(name), tenant or EVERYONE
+    switch, whose, why = _parsed(name), tenant or EVERYONE, _said(reason)
+    reach = _reach(switch, whose, tools)
     deadlines: Deadlines = "pause" if pause_deadlines else "run"
 
     async def turn(ledger: Ledger) -> tuple[Covered, SwitchOff | None]:
-        covered = await ledger.switches.covered(_reach(switch, whose))
+        covered = await ledger.switches.covered(reach)
         if check:
             return covered, None
-        made = await ledger.switches.turn_off(
-            whose, str(switch), by=whoami(), reason=_said(reason), deadlines=deadlines
-        )
+        made = await ledger.switches.turn_off(whose, str(switch), by=whoami(), reason=why, deadlines=deadlines)
         return covered, made
 
     covered, made = with_ledger(data, turn)
@@ -75,13 +79,13 @@ def off(
 
 
 @app.command(epilog='Example: counterseal switches on class:money_movement --reason "incident over"')
-def on(name: Name, reason: Reason, tenant: Tenant = None, data: DataOption = None) -> None:
+def on(name: Name, reason: Reason, tenant: Tenant = None, tools: ToolsPath = None, data: DataOption = None) -> None:
     """Turn a switch on again; exit 1 when it was not off."""
-    switch, whose = _parsed(name), tenant or EVERYONE
-    reach = _reach(switch, whose)
+    switch, whose, why = _parsed(name), tenant or EVERYONE, _said(reason)
+    reach = _reach(switch, whose, tools)
 
     async def turn(ledger: Ledger) -> bool:
-        return await ledger.switches.turn_on(whose, str(switch), reach, by=whoami(), reason=_said(reason))
+        return await ledger.switches.turn_on(whose, str(switch), reach, by=whoami(), reason=why)
 
     if not with_ledger(data, turn):
         raise CommandError(f"{switch} is not off")
@@ -95,9 +99,12 @@ def _parsed(name: str) -> Switch:
         raise typer.BadParameter(str(problem), param_hint="NAME") from None
 
 
-def _reach(switch: Switch, tenant: str) -> Reach:
+def _reach(switch: Switch, tenant: str, tools: Path | None) -> Reach:
+    """The team's own tools are of a class, too."""
     try:
-        return reach_of(switch, tenant, Catalog.load())
+        return reach_of(switch, tenant, Catalog.load(*([] if tools is None else [tools])))
+    except CatalogError as error:
+        raise CommandError("; ".join(error.problems)) from None
     except NotYoursError:
         raise typer.BadParameter("a tenant's switch can only name that tenant", param_hint="--tenant") from None
 
