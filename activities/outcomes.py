@@ -104,7 +104,7 @@ def after_recheck(record: CallRecord, effect: Effect, found: Inspection, *, done
             case Unknown():
                 alert = "found_twice" if found.exchange.problem == "found_twice" else None
                 return Step([looked], "executed", record.code, recheck_at=recheck_at, alert=alert)
-    if record.status == "failed" and isinstance(found, Confirmed):
+    if record.status in ("failed", "refused") and isinstance(found, Confirmed):
         step = _confirmed([looked], effect, found, done, watched=True, now=now)
         return Step(
             step.events,

@@ -11,6 +11,7 @@ from ledger.queries import load
 from ledger.records import CallRecord, Step
 from schemas.base import Model
 from schemas.codes import Code
+from schemas.effects import ReviewReason
 from schemas.events import CallSettled, Event, ReviewConcluded
 from schemas.replies import Explanation
 
@@ -20,9 +21,13 @@ _RECHECK_AFTER = timedelta(days=1)
 
 
 class Conclusion(Model):
-    """What an operator found out. `result` is the tool's, for an effect that happened; `done` its sentence."""
+    """What an operator found out. `result` is the tool's, for an effect that happened; `done` its sentence.
+
+    `because` is why they were asked: when that has changed meanwhile, they found out about something else.
+    """
 
     operator: str
+    because: ReviewReason
     happened: bool
     evidence: str
     remote_id: str | None = None
@@ -35,7 +40,7 @@ class Settled(enum.Enum):
 
     RECORDED = "recorded"
     NOT_IN_REVIEW = "not_in_review"
-    """Somebody else settled it, or it was found out after all."""
+    """Somebody else settled it, it was found out after all, or it is in review for another reason now."""
 
 
 class Reviews:
@@ -49,7 +54,7 @@ class Reviews:
         """Settle a call in review, unless it has been settled by now. Raises UnknownCall."""
         async with self._pool.acquire() as connection, connection.transaction():
             record, now = await self._calls.lock(connection, request_id)
-            if record.review is None or record.settled or record.operation_id is None:
+            if record.review != conclusion.because or record.settled or record.operation_id is None:
                 return Settled.NOT_IN_REVIEW, record
             step = _concluded(record.operation_id, conclusion, now)
             await connection.execute(_SQL["see_alerts_of"], request_id, conclusion.operator)

@@ -20,7 +20,7 @@ from gateways.http import new_client
 from gateways.protocols import Systems
 from gateways.registry import Endpoint, order_system, payment_gateway
 from ledger.database import connect
-from ledger.keys import MasterKey
+from ledger.keys import KeyMaterialError, MasterKey
 from ledger.ledger import Ledger
 from ledger.signing import DecisionVerifier
 from ledger.vault import Selection
@@ -28,6 +28,7 @@ from runtime.codec import data_converter
 from runtime.crashing import crash_at
 from runtime.credentials import VaultCredentials
 from runtime.denials import Denials
+from runtime.master import master_key
 from runtime.policy import load_checked
 from runtime.settings import Settings, SettingsError
 from schemas.tools import EFFECT_QUEUES, WorkerQueue
@@ -50,7 +51,10 @@ class Core:
 @asynccontextmanager
 async def core(settings: Settings, *, connections: int = 10) -> AsyncGenerator[Core]:
     """Connect to the database and to Temporal."""
-    master = MasterKey.from_file(settings.master_key_file)
+    try:
+        master = master_key(settings.master_key_file, settings.master_key, settings.master_key_kms)
+    except KeyMaterialError as problem:
+        raise SettingsError(str(problem)) from None
     catalog = Catalog.load(*([settings.tools_path] if settings.tools_path else []))
     database = await connect(settings.database_url.get_secret_value(), maximum=connections)
     try:

@@ -176,8 +176,11 @@ def _refused(objection: Objection | None) -> Notice | None:
 
 async def _conclude(services: Context, person: Person, case: Case, finding: Finding) -> Settled:
     result, done = presumed(finding, case.effect, case.tool, case.arguments)
+    if case.record.review is None:
+        return Settled.NOT_IN_REVIEW
     conclusion = Conclusion(
         operator=person.username,
+        because=case.record.review,
         happened=finding.happened,
         evidence=finding.evidence,
         remote_id=finding.remote_id or None,

@@ -22,6 +22,7 @@ from ledger.keys import KeyMaterialError, MasterKey
 from ledger.ledger import Ledger
 from ledger.principals import Principals
 from runtime.cli.errors import CommandError
+from runtime.master import master_key
 from runtime.stack.connection import data_folder, find_stack
 
 T = TypeVar("T")
@@ -44,6 +45,8 @@ class _Settings(BaseSettings):
 
     database_url: SecretStr | None = None
     master_key_file: Path | None = None
+    master_key: SecretStr | None = None
+    master_key_kms: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,11 @@ class Place:
 
     def master(self) -> MasterKey:
         """Raises CommandError."""
-        if self.master_key_file is None:
+        settings = _Settings()
+        if self.master_key_file is None and settings.master_key is None:
             raise CommandError("COUNTERSEAL_MASTER_KEY_FILE is not set: the ledger cannot be read without its key")
         try:
-            return MasterKey.from_file(self.master_key_file)
+            return master_key(self.master_key_file, settings.master_key, settings.master_key_kms)
         except KeyMaterialError as error:
             raise CommandError(str(error)) from None
 

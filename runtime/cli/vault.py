@@ -6,10 +6,12 @@ from typing import Annotated
 import typer
 
 from gateways.registry import ORDER_SYSTEMS, PAYMENT_GATEWAYS
+from ledger.keys import KeyMaterialError
 from ledger.vault import ANY_TOOL
 from runtime.cli.connecting import DataOption, JsonOption, whoami, with_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.output import console, instant, print_json, table
+from runtime.master import sealed_by
 from schemas.switches import EVERYONE
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Credentials of remote systems.")
@@ -34,7 +36,7 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
     console().print(shown)
 
 
-@app.command(epilog="Example: counterseal vault put stripe < key.txt")
+@app.command(epilog="Example: counterseal vault put stripe")
 def put(
     system: Annotated[str, typer.Argument(help=f"One of {', '.join(_SYSTEMS)}")],
     tenant: Annotated[str, typer.Option(help="Only for this tenant's calls")] = EVERYONE,
@@ -50,6 +52,20 @@ def put(
         raise CommandError(f"the secret must be 1 to {_LONGEST} printable ASCII characters")
     made = with_ledger(data, lambda ledger: ledger.vault.put(system, secret, by=whoami(), tenant=tenant, tool=tool))
     console().print(made)
+
+
+@app.command(epilog="Example: counterseal vault seal-key aws:alias/counterseal")
+def seal_key(
+    kms: Annotated[str, typer.Argument(help="aws:KEY, the id, ARN or alias of a key of AWS KMS")],
+) -> None:
+    """Seal a master key, read from standard input, to what COUNTERSEAL_MASTER_KEY_FILE holds where
+    COUNTERSEAL_MASTER_KEY_KMS names that key."""
+    given = typer.prompt("Master key", hide_input=True) if sys.stdin.isatty() else sys.stdin.read(_LONGEST)
+    try:
+        sealed = sealed_by(kms, given.strip())
+    except KeyMaterialError as problem:
+        raise CommandError(str(problem)) from None
+    sys.stdout.write(sealed + "\n")
 
 
 @app.command(epilog="Example: counterseal vault retire cred_0123456789abcdef01234567")

@@ -267,8 +267,9 @@ def test_a_confirmed_effect_stays_one_whatever_else_is_seen(found: Inspection, a
     assert (step.status, step.uses, step.alert) == ("executed", None, alert)
 
 
-def test_what_happened_after_all_counts_though_a_person_had_said_that_it_did_not() -> None:
-    step = _recheck(CONFIRMED, "failed", recheck_at=NOW)
+@pytest.mark.parametrize("status", ["failed", "refused"])
+def test_what_happened_after_all_counts_whatever_was_said_before(status: Status) -> None:
+    step = _recheck(CONFIRMED, status, recheck_at=NOW)
     assert step is not None
     assert (step.status, step.uses, step.alert) == ("executed", "spent", "effect_after_all")
 

@@ -265,6 +265,7 @@ def _conclusion(*, happened: bool) -> Conclusion:
     done: dict[str, JsonValue] | None = {"refund_id": "re_by_hand", "amount_cents": 4_000} if happened else None
     return Conclusion(
         operator="olga",
+        because="absent",
         happened=happened,
         evidence="Looked through the gateway's dashboard with the operation id.",
         remote_id="re_by_hand" if happened else None,
@@ -349,3 +350,11 @@ async def test_of_an_order_that_one_refund_has_taken_from_the_rest_can_be_had_at
     assert (await desk.record(more.request_id)).reply().allowed == {"max_amount_cents": 4_900}
     rest = await desk.admit(*await desk.service.input_for(run.run_id, refund_arguments(order, 4_900)))
     assert (rest.next, rest.code) == ("settled", Code.OK)
+
+
+async def test_what_a_person_found_out_counts_only_for_what_they_were_asked(desk: Desk) -> None:
+    _, request_id = await _in_review(desk)
+    reviews = desk.service.core.ledger.of((await desk.record(request_id)).tenant).reviews
+    about_another = _conclusion(happened=False).model_copy(update={"because": "found_twice"})
+    settled, record = await reviews.conclude(request_id, about_another)
+    assert (settled, record.review, record.status) == (Settled.NOT_IN_REVIEW, "absent", "outcome_unknown")

@@ -4,7 +4,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator
 from html import unescape
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -12,6 +12,7 @@ import pytest
 from pydantic import JsonValue
 from temporalio.service import RPCError, RPCStatusCode
 
+from api.pages.unsettled import alert_told
 from ledger.principals import token_hash
 from ledger.records import CallRecord, Step
 from ledger.reviews import Conclusion, Reviews, Settled
@@ -109,8 +110,9 @@ async def test_operations_show_alerts_and_reviews_first(desk: Office) -> None:
     await lose_answer(desk.ledger, unknown.request_id)
     html = (await (await sign_in(desk, "olga")).get("/operations")).text
     headings = re.findall(r'<h2 id="(\w+)">[^<]*<span class="count">(\d+)</span>', html)
-    assert headings == [("alerts", "1"), ("reviews", "1"), ("unknown", "1"), ("calls", "2")]
-    alerts, reviews, looked_up, _ = html.split("<section")[1:]
+    assert headings[:3] == [("alerts", "1"), ("reviews", "1"), ("unknown", "1")]
+    assert headings[-1] == ("calls", "2")
+    alerts, reviews, looked_up = html.split("<section")[1:4]
     assert "An outcome could not be found out" in alerts
     assert f'href="{page_of(waiting)}"' in alerts
     assert f'href="{page_of(waiting)}"' in reviews
@@ -606,3 +608,9 @@ async def operator(api: Api, tenant: Tenant) -> tuple[str, str]:
         csrf,
     )
     return f"counterseal_session={secret}", csrf
+
+
+def test_every_alert_is_told_in_plain_words() -> None:
+    for kind in get_args(AlertKind):
+        for operation in ("refund", "cancel"):
+            assert alert_told(kind, operation).headline

@@ -5,7 +5,6 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -75,7 +74,8 @@ async def no_such_host(world: World, system: System) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def untrusted(world: World, system: System) -> AsyncGenerator[str]:
-    folder = Path(world.settings.master_key_file).parent
+    assert world.settings.master_key_file is not None
+    folder = world.settings.master_key_file.parent
     async with serving(never_answer, untrusted_tls(folder)) as base:
         yield base
 

@@ -319,8 +319,10 @@ class World:
         (there,) = [each for each in self.effects() if each["operation_id"] == effect.operation_id] or [None]
         happened = there is not None and there["status"] not in ("failed", "canceled")
         tool = cast(Any, self.ground.entry.tool)
+        assert record.review is not None
         conclusion = Conclusion(
             operator="olga",
+            because=record.review,
             happened=happened,
             evidence="seen in the gateway's dashboard",
             remote_id=there["refund_id"] if there and happened else None,

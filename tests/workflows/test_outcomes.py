@@ -76,7 +76,9 @@ async def test_a_call_that_a_person_settled_ends_then(running: Service, happened
     async with AsyncExitStack() as stack:
         careful, started = await _reviewed(running, stack)
         record = await careful.record(started)
-        conclusion = Conclusion(operator="olga", happened=happened, evidence="seen in the dashboard", done="it")
+        conclusion = Conclusion(
+            operator="olga", because="absent", happened=happened, evidence="seen in the dashboard", done="it"
+        )
         await careful.core.ledger.of(record.tenant).reviews.conclude(record.request_id, conclusion)
         await started.handle.signal("look")
         record = await careful.finish(started)
