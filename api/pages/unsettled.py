@@ -43,8 +43,8 @@ REASONS: dict[ReviewReason, Told] = {
 _ALERTS: dict[AlertKind, Told] = {
     "breaker_tripped": Told(
         "The breaker turned a switch off",
-        "A tool was called as often as its breaker lets it. What the switch covers is refused until an operator turns it "
-        "on.",
+        "A tool was called as often as its breaker lets it. What the switch covers is refused until an operator turns "
+        "it on.",
         "Find out why, then turn it on with a reason.",
     ),
     "needs_review": Told(
