@@ -14,6 +14,7 @@ from api.waiting import Waiters
 from gateways.webhooks import WebhookReader
 from ledger.ledger import Ledger
 from ledger.signing import DecisionSigner
+from policy.model import Policy
 from tools.catalog import Catalog
 
 
@@ -30,6 +31,8 @@ class Context:
     eager_start: bool
     public_url: str
     edge_diagnostics: EdgeDiagnostics
+    policy: Policy
+    """What the pages show of it; workers decide by their own, which is to be the same."""
     temporal_ui_url: str | None = None
     namespace: str = "default"
     limits: Limits = field(default_factory=Limits)

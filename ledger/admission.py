@@ -201,7 +201,7 @@ class Admissions:
         tenant = call.binding.tenant
         await connection.execute(_SWITCHES["turn_off"], tenant, trip.switch, _BREAKER, trip.reason, "run")
         await connection.execute(
-            _SQL["mark_trip"], call.request_id, tenant, call.tool, _tripped(trip.switch), now, "breaker_tripped"
+            _SQL["mark_trip"], call.request_id, tenant, call.tool, trip_subject(trip.switch), now, "breaker_tripped"
         )
         changed = SwitchChanged(switch=trip.switch, off=True, by=_BREAKER, reason=trip.reason, deadlines="run")
         await append(connection, self._keys, tenant, stream_of(tenant), [changed])
@@ -281,7 +281,7 @@ class Admissions:
             counted,
             [window.room for window in windows],
             [window.of_amounts for window in windows],
-            [None if window.trips is None else _tripped(window.trips) for window in windows],
+            [None if window.trips is None else trip_subject(window.trips) for window in windows],
             call.binding.agent_id,
         )
         if strict and rows[0]["existing"] is not None:
@@ -390,7 +390,7 @@ class Admissions:
         )
 
 
-def _tripped(switch: str) -> str:
+def trip_subject(switch: str) -> str:
     """The subject whose newest use says when the breaker last turned the switch off."""
     return f"{_BREAKER}:{switch}"
 

@@ -15,6 +15,7 @@ from ledger.principals import Principals
 from ledger.reviews import Reviews
 from ledger.streams import Streams
 from ledger.switches import Permits, Switches
+from ledger.usage import Usages
 from ledger.vault import Sealer, Selection, Vault
 
 
@@ -29,6 +30,7 @@ class TenantLedger:
     alerts: Alerts
     reviews: Reviews
     permits: Permits
+    usage: Usages
 
     @classmethod
     def over(cls, pool: Pool, keys: DataKeys) -> "TenantLedger":
@@ -41,6 +43,7 @@ class TenantLedger:
             Alerts(pool),
             Reviews(pool, calls),
             Permits(pool),
+            Usages(pool),
         )
 
 

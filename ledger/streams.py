@@ -17,6 +17,11 @@ _SQL = load("streams")
 NO_CUSTOMER = "/streams"
 
 
+def denials_of(tenant: str) -> str:
+    """Where it is kept what the egress guard refused a tenant's calls."""
+    return f"egress/{tenant}"
+
+
 async def append(connection: Connection, keys: DataKeys, tenant: str, stream: str, events: Sequence[Event]) -> None:
     """Append to a stream, in the transaction of `connection`; appends to one stream wait for each other.
 

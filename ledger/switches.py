@@ -57,13 +57,19 @@ class Switches:
     async def turn_off(
         self, tenant: str, name: str, *, by: str, reason: str, deadlines: Deadlines = "run"
     ) -> SwitchOff:
-        """Turn a switch off, for a tenant or for everyone (`*`). Once this returns no write begins that it covers."""
+        """Turn a switch off, for a tenant or for everyone (`*`). Once this returns no write begins that it covers.
+
+        Said twice, it counts and is recorded once.
+        """
         async with self._reserved.acquire() as connection:
             await self._keys.for_subject(connection, tenant, NO_CUSTOMER)
             async with connection.transaction():
                 off_at = await connection.fetchval(_SQL["turn_off"], tenant, name, by, reason, deadlines)
-                changed = SwitchChanged(switch=name, off=True, by=by, reason=reason, deadlines=deadlines)
-                await append(connection, self._keys, tenant, stream_of(tenant), [changed])
+                if off_at is None:
+                    off_at = await connection.fetchval(_SQL["off_since"], tenant, name)
+                else:
+                    changed = SwitchChanged(switch=name, off=True, by=by, reason=reason, deadlines=deadlines)
+                    await append(connection, self._keys, tenant, stream_of(tenant), [changed])
         await asyncio.sleep(PERMIT.total_seconds())
         return SwitchOff(tenant=tenant, name=name, off_at=off_at, off_by=by, reason=reason, deadlines=deadlines)
 
@@ -91,6 +97,10 @@ class Permits:
     async def first_off(self, tenant: str, names: Sequence[str]) -> str | None:
         """The first of these switches that is off for a tenant."""
         return await self._pool.fetchval(_SQL["first_off"], tenant, names)
+
+    async def off(self, tenant: str, names: Sequence[str]) -> list[SwitchOff]:
+        """Those of these switches that are off for a tenant; longest first."""
+        return [SwitchOff(**row) for row in await self._pool.fetch(_SQL["covering"], tenant, names)]
 
     async def paused(self, tenant: str, names: Sequence[str]) -> bool:
         """Whether the deadlines of a call that these switches cover are paused."""

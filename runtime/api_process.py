@@ -15,6 +15,7 @@ from api.waiting import Waiters
 from ledger.signing import DecisionSigner
 from runtime.assembly import activity_services, core
 from runtime.logs import start_logging
+from runtime.policy import load_checked
 from runtime.settings import Settings
 from runtime.telemetry import start_tracing
 from runtime.webhooks import webhook_readers
@@ -79,6 +80,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 eager_start=settings.eager_start,
                 public_url=settings.public_url.rstrip("/"),
                 edge_diagnostics=edge_diagnostics,
+                policy=load_checked(settings.policy, built.catalog),
                 temporal_ui_url=settings.temporal_ui_url,
                 namespace=built.temporal.namespace,
                 limits=limits_of(settings),

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from api.pages import approval, diagnostics, history, inbox, operations, review, signin, stats
+from api.pages import approval, diagnostics, history, inbox, operations, review, signin, stats, switches
 
 router = APIRouter()
-for _page in (signin, inbox, approval, history, stats, operations, review, diagnostics):
+for _page in (signin, inbox, approval, history, stats, operations, switches, review, diagnostics):
     router.include_router(_page.router)

@@ -1,9 +1,10 @@
 """One approval: what would be done, on which facts, and the decision."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 
 from fastapi import Request, Response
@@ -12,6 +13,7 @@ from fastapi.responses import RedirectResponse
 from api.context import Context, Services
 from api.deciding import Decided, Refused, decide, may_decide
 from api.pages.consequences import Consequences, consequences
+from api.pages.coverage import off_rows
 from api.pages.fields import argument_fields, fact_groups
 from api.pages.forms import ProtectedForm
 from api.pages.rendering import render
@@ -21,7 +23,9 @@ from api.pages.views import decider, row, tool_title, workflow_url
 from api.sessions import SignedIn
 from ledger.database import UNAVAILABLE
 from ledger.principals import Person
+from schemas.calls import Binding
 from schemas.decisions import Approval
+from schemas.switches import SwitchOff, of_call
 
 router = page_router()
 
@@ -62,6 +66,10 @@ _NOTICES: dict[Refused, Notice] = {
         "Read the action below and decide again.",
     ),
 }
+_SWITCHED_OFF = Notice(
+    HTTPStatus.CONFLICT,
+    "It is switched off now: approving would have been refused, and would have ended the request. It waits as before.",
+)
 _TOO_LONG = Notice(
     HTTPStatus.UNPROCESSABLE_ENTITY,
     f"The reason is too long: at most {MOST_REASON} characters. Nothing was decided yet.",
@@ -87,6 +95,8 @@ async def decision(
         raise PageError(HTTPStatus.UNPROCESSABLE_ENTITY, "That is not a decision", "Nothing was decided.")
     if len(reason) > MOST_REASON:
         return await _show(request, services, person, approval, _TOO_LONG, reason)
+    if verdict == "approve" and approval.status == "open" and await _off(services, person, approval):
+        return await _show(request, services, person, approval, _SWITCHED_OFF)
     decided = await decide(
         services, decider(person), approval_id, verdict, action_digest=form.get("action_digest", ""), reason=reason
     )
@@ -129,6 +139,7 @@ async def _show(
     events = await calls.events(approval.request_id)
     is_open = approval.status == "open"
     became = None if is_open else outcome(approval, record, events)
+    off = await _off(services, person, approval) if is_open else []
     return render(
         request,
         "approval.html",
@@ -140,6 +151,8 @@ async def _show(
         consequences=_consequences(services, approval),
         fact_groups=fact_groups(approval),
         arguments=argument_fields(approval),
+        off=off_rows(off, person.tenant, services.catalog),
+        paused=time_left(approval, off),
         most_untrusted=MOST_UNTRUSTED,
         most_reason=MOST_REASON,
         notice=notice,
@@ -151,6 +164,20 @@ async def _show(
         next_waiting=None if is_open else await _next_waiting(services, person),
         temporal_url=workflow_url(services, record.workflow_id),
     )
+
+
+async def _off(services: Context, person: Person, approval: Approval) -> list[SwitchOff]:
+    """The switches that are off and cover the call."""
+    entry = services.catalog.get(approval.tool)
+    binding = Binding(**{name: getattr(approval, name) for name in Binding.model_fields})
+    names = of_call(binding, approval.tool, entry.manifest.capability_classes if entry else ())
+    return await services.ledger.of(person.tenant).permits.off(person.tenant, names)
+
+
+def time_left(approval: Approval, off: Sequence[SwitchOff]) -> timedelta | None:
+    """What is left of the deadline from when the switches that pause it are on again; None where none does. Pure."""
+    since = [each.off_at for each in off if each.deadlines == "pause"]
+    return max(approval.expires_at - min(since), timedelta(0)) if since else None
 
 
 def _consequences(services: Context, approval: Approval) -> Consequences:

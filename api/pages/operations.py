@@ -1,6 +1,7 @@
-"""Operations: what operators have to see to, outcomes that are not known, and calls by status. For operators."""
+"""Operations: what operators have to see to, switches, limits and their use, and calls by status. For operators."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import cast, get_args
@@ -9,7 +10,9 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from api.context import Context, Services
+from api.pages.coverage import off_rows
 from api.pages.forms import ProtectedForm
+from api.pages.limits import amount, limits_of, waiting_limits
 from api.pages.rendering import OPERATOR, render
 from api.pages.routing import READS, PageError, page_router
 from api.pages.unsettled import Told, alert_told, reason_told
@@ -17,16 +20,30 @@ from api.pages.views import tool_title, workflow_url
 from api.sessions import SignedIn
 from ledger.alerts import Alert
 from ledger.principals import Person
+from ledger.streams import denials_of
+from ledger.switches import stream_of
+from ledger.vault import Stored
 from schemas.codes import Status
 from schemas.effects import ReviewReason
+from schemas.events import EgressDenied, EgressReason, SwitchChanged
+from schemas.switches import EVERYONE, VAULT
 
 router = page_router()
 
 _MOST = 100
+_MOST_CHANGES = 10
+_CHANGES_SINCE = timedelta(days=30)
+_DENIALS_SINCE = timedelta(hours=24)
 _MOST_ALERT_ID = 2**63 - 1
 _STATUSES: tuple[str, ...] = get_args(Status)
 # What ended so has left a diagnostic.
 _DIAGNOSED: tuple[Status, ...] = ("refused", "denied", "expired", "failed", "outcome_unknown")
+_DENIED: dict[EgressReason, str] = {
+    "system_not_declared": "the tool's manifest does not name this system",
+    "url_not_plain": "the address is not in plain form",
+    "origin_not_listed": "the system's settings have another address",
+    "address_not_allowed": "the name leads to an address that this system may not have",
+}
 _OPERATORS_ONLY = PageError(
     HTTPStatus.FORBIDDEN, "This page is for operators", "Ask an operator of your organisation if you need it."
 )
@@ -59,6 +76,8 @@ async def operations(request: Request, services: Services, person: SignedIn, sta
     ledger, tenant = services.ledger.of(person.tenant), person.tenant
     chosen = status if status in _STATUSES else None
     counts = await ledger.calls.counts(tenant)
+    queue = await ledger.approvals.queue(tenant)
+    off = await services.ledger.switches.off(tenant)
     return render(
         request,
         "operations.html",
@@ -66,6 +85,16 @@ async def operations(request: Request, services: Services, person: SignedIn, sta
         alerts=[_alert_row(services, each) for each in await ledger.alerts.open(tenant, _MOST)],
         reviews=[_review_row(services, each) for each in await ledger.calls.in_review(tenant, _MOST)],
         looked_up=await ledger.calls.looked_up(tenant, _MOST),
+        switches=off_rows(off, tenant, services.catalog),
+        vault_locked=any(each.name == VAULT for each in off),
+        credentials=[each for each in await services.ledger.vault.stored() if _serves(each, tenant)],
+        turned=await _turned(services, tenant),
+        denials=await _denials(services, tenant),
+        policy=services.policy.version,
+        limited=await limits_of(services, ledger, tenant),
+        waiting=waiting_limits(services.policy, queue.waiting),
+        amount=amount,
+        everyone=EVERYONE,
         counts={name: counts.get(name, 0) for name in _STATUSES},
         chosen=chosen,
         calls=await ledger.calls.recent(tenant=tenant, status=chosen, limit=_MOST),
@@ -91,6 +120,22 @@ def operation_of(services: Context, tool: str) -> str:
     """The class of action of a tool, e.g. `refund`; empty for one that is no longer registered."""
     entry = services.catalog.get(tool)
     return entry.manifest.operation if entry else ""
+
+
+async def _turned(services: Context, tenant: str) -> list[tuple[datetime, SwitchChanged]]:
+    """How the tenant's own switches were turned lately."""
+    events = await services.ledger.streams.recent(stream_of(tenant), _CHANGES_SINCE, _MOST_CHANGES)
+    return [(at, event) for at, event in events if isinstance(event, SwitchChanged)]
+
+
+async def _denials(services: Context, tenant: str) -> list[tuple[datetime, EgressDenied, str]]:
+    """What the egress guard refused lately, and why in words."""
+    events = await services.ledger.streams.recent(denials_of(tenant), _DENIALS_SINCE, _MOST)
+    return [(at, event, _DENIED[event.because]) for at, event in events if isinstance(event, EgressDenied)]
+
+
+def _serves(credential: Stored, tenant: str) -> bool:
+    return credential.retired_at is None and credential.tenant in (tenant, EVERYONE)
 
 
 def _alert_row(services: Context, alert: Alert) -> AlertRow:

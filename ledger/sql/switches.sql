@@ -7,11 +7,22 @@ WHERE $1::text IS NULL OR tenant IN ($1, '*') ORDER BY off_at, tenant, name
 -- The first of these switches that is off for a tenant.
 SELECT min(name) FROM switches WHERE tenant IN ($1, '*') AND name = ANY($2::text[])
 
+-- name: covering
+-- Those of these switches that are off for a tenant, longest first.
+SELECT tenant, name, off_at, off_by, reason, deadlines FROM switches
+WHERE tenant IN ($1, '*') AND name = ANY($2::text[]) ORDER BY off_at, tenant, name
+
 -- name: turn_off
--- Turning off what is off already changes who, why, and what becomes of deadlines, not since when.
-INSERT INTO switches (tenant, name, off_at, off_by, reason, deadlines) VALUES ($1, $2, clock_timestamp(), $3, $4, $5)
+-- Turning off what is off already changes who, why, and what becomes of deadlines, not since when; no row when it changes
+-- nothing. The switch is locked then all the same.
+INSERT INTO switches AS s (tenant, name, off_at, off_by, reason, deadlines)
+VALUES ($1, $2, clock_timestamp(), $3, $4, $5)
 ON CONFLICT (tenant, name) DO UPDATE SET off_by = $3, reason = $4, deadlines = $5
+    WHERE (s.off_by, s.reason, s.deadlines) IS DISTINCT FROM ($3, $4, $5)
 RETURNING off_at
+
+-- name: off_since
+SELECT off_at FROM switches WHERE tenant = $1 AND name = $2
 
 -- name: turn_on
 DELETE FROM switches WHERE tenant = $1 AND name = $2 RETURNING off_at, deadlines, clock_timestamp() - off_at AS was_off

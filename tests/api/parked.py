@@ -26,6 +26,8 @@ from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from ledger.records import CallRecord, Step
 from ledger.signing import DecisionSigner
+from policy.load import DEFAULT_POLICY
+from runtime.policy import load_checked
 from schemas.calls import Binding, Call
 from schemas.canonical import digest
 from schemas.codes import Code
@@ -121,10 +123,10 @@ async def _open(database: Database, public_url: str) -> Office:
     for name, roles in (("ana", ["finance"]), ("ben", ["finance"]), ("olga", ["operator"])):
         await ledger.principals.add_user(TENANT, name, f"{name.title()} Example", PASSWORD, roles)
     temporal = RecordingTemporal()
-    app = create_app(lambda app: _nothing())
+    app, catalog = create_app(lambda app: _nothing()), Catalog.load()
     app.state.context = Context(
         ledger=ledger,
-        catalog=Catalog.load(),
+        catalog=catalog,
         signer=DecisionSigner(master),
         temporal=cast("Client", temporal),
         waiters=Waiters(ledger.calls),
@@ -132,6 +134,7 @@ async def _open(database: Database, public_url: str) -> Office:
         eager_start=False,
         public_url=public_url,
         edge_diagnostics=EdgeDiagnostics(ledger.diagnostics, tenant=TENANT),
+        policy=load_checked(DEFAULT_POLICY, catalog),
         temporal_ui_url=UI,
     )
     return Office(app, ledger, temporal)
