@@ -270,7 +270,7 @@ async def test_nine_refunds_under_the_threshold_are_not_nine_times_the_threshold
         (4_999, timedelta(hours=25), 4, "order_total", ("order_id", "customer_id")),
         (4_999, timedelta(hours=25), 12, "customer_30d", ("customer_id",)),
         (4_999, timedelta(hours=5), 4, "customer_24h", ("customer_id",)),
-        (19_999, timedelta(seconds=1), 10, "agent_1h", ()),
+        (19_999, timedelta(seconds=1), 12, "agent_1h", ()),
         (19_999, timedelta(minutes=7), 50, "agent_24h", ()),
     ],
     ids=["order", "customer's month", "customer's day", "agent's hour", "agent's day"],
