@@ -61,13 +61,15 @@ async def until(look: Callable[[], Awaitable[T | None]]) -> T:
 
 
 @contextmanager
-def sandbox_process(folder: Path) -> Generator["SandboxUrls"]:
+def sandbox_process(
+    folder: Path, *, gateway_key: str = SANDBOX_KEY, store_key: str = SANDBOX_KEY
+) -> Generator["SandboxUrls"]:
     """A sandbox on real sockets."""
     ready = folder / "ready.json"
     process = subprocess.Popen(
         [sys.executable, "-m", "sandbox", "--data", str(folder / "data"), "--ready-file", str(ready)],
         cwd=Path(__file__).parents[1],
-        env={**os.environ, "SANDBOX_GATEWAY_KEY": SANDBOX_KEY, "SANDBOX_STORE_KEY": SANDBOX_KEY},
+        env={**os.environ, "SANDBOX_GATEWAY_KEY": gateway_key, "SANDBOX_STORE_KEY": store_key},
         stdout=subprocess.DEVNULL,
     )
     try:

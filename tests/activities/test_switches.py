@@ -237,6 +237,35 @@ async def test_each_stops_exactly_what_it_covers(
         assert (await desk.execute(ended.request_id)).code is code, "what was refused stays so"
 
 
+@pytest.mark.parametrize("decided", [False, True], ids=["in one go", "decided before"])
+async def test_what_is_turned_off_while_facts_are_read_is_seen_with_the_decision(
+    wired: Service, decided: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.switches.PERMIT", timedelta(0))
+    order = await wired.outside.order()
+    run = await wired.open_run(order["customer_id"])
+    asked = await wired.input_for(run.run_id, refund_arguments(order, 4_000))
+    progress = await Desk(wired.elsewhere(inline=False)).admit(*asked) if decided else None
+    systems, switch = systems_of(wired.services), f"run:{run.run_id}"
+
+    class Meanwhile:
+        async def payment(self, payment_id: str) -> Any:
+            await turn_off(wired, EVERYONE, switch)
+            return await systems.payments.payment(payment_id)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(systems.payments, name)
+
+    desk = Desk(wired.elsewhere(systems=replace(systems, payments=Meanwhile())))
+    try:
+        ended = await (desk.execute(progress.request_id) if progress else desk.admit(*asked))
+    finally:
+        await turn_on(wired, EVERYONE, switch)
+    assert (ended.code, ended.status) == (OFF, "refused")
+    assert "effect.intended" not in await desk.types(ended.request_id)
+    assert await wired.outside.effects(order) == []
+
+
 async def test_a_call_that_was_stopped_takes_nothing(wired: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ledger.switches.PERMIT", timedelta(0))
     order = await wired.outside.order()

@@ -1,0 +1,216 @@
+"""Each process holds the credentials of the queues that it serves, and the service works all the same."""
+
+import asyncio
+import base64
+import dataclasses
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ledger.database import connect
+from ledger.principals import Principals
+from runtime.stack.ports import PortClaims
+from runtime.stack.postgres import Postgres
+from tests.e2e.running import Customer, RunningStack
+from tests.service import PATIENCE, fresh_database, sandbox_process
+
+ROOT = Path(__file__).parents[2]
+GATEWAY_KEY, STORE_KEY = f"gateway-key-{secrets.token_hex(12)}", f"store-key-{secrets.token_hex(12)}"
+KEYS = {"gateway": GATEWAY_KEY, "store": STORE_KEY}
+# What the process of each queue is given; the payments queue reads orders to decide about refunds.
+HOLDS: dict[str, dict[str, str]] = {
+    "api": {},
+    "workflows": {},
+    "payments": {"COUNTERSEAL_SANDBOX_GATEWAY_KEY": GATEWAY_KEY, "COUNTERSEAL_STORE_KEY": STORE_KEY},
+    "orders": {"COUNTERSEAL_STORE_KEY": STORE_KEY},
+}
+
+
+@dataclass(frozen=True)
+class Apart:
+    """The service as processes apart."""
+
+    stack: RunningStack
+    processes: Mapping[str, subprocess.Popen[bytes]]
+
+
+@asynccontextmanager
+async def _prepared(server: Postgres, template: str) -> AsyncGenerator[tuple[str, str, str]]:
+    """(a database, a service token, an approver's token)"""
+    async with fresh_database(server, template) as url:
+        database = await connect(url, maximum=2)
+        try:
+            principals = Principals(database)
+            _, service = await principals.issue("service", "default", "runtime")
+            await principals.add_user("default", "ana", "Ana Example", "a long example password", ["finance"])
+            _, approver = await principals.issue("approver", "default", "ana")
+        finally:
+            await database.close()
+        yield url, service, approver
+
+
+@contextmanager
+def _process(name: str, folder: Path, environment: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
+    arguments = ["api"] if name == "api" else ["worker", "--queue", name]
+    with (folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "runtime.cli.main", *arguments],
+            cwd=folder,
+            env={**environment, **HOLDS[name], "COUNTERSEAL_READY_FILE": str(folder / f"{name}.ready")},
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def _until_ready(name: str, process: subprocess.Popen[bytes], folder: Path, api: str) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not (_answers(api) if name == "api" else (folder / f"{name}.ready").exists()):
+        if process.poll() is not None or time.monotonic() > give_up:
+            pytest.fail(f"{name} did not start:\n{(folder / f'{name}.log').read_text()}")
+        time.sleep(0.05)
+
+
+def _answers(api: str) -> bool:
+    try:
+        return httpx.get(f"{api}/readyz", trust_env=False).is_success
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def apart(
+    postgres_server: Postgres, migrated_template: str, temporal_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[Apart]:
+    """An API that works nothing off by itself, and a worker for each queue."""
+    folder = tmp_path_factory.mktemp("queues")
+    (folder / "master.key").write_text(base64.b64encode(secrets.token_bytes(32)).decode())
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner, ExitStack() as opened:
+        prepared = _prepared(postgres_server, migrated_template)
+        database, service, approver = runner.run(prepared.__aenter__())
+        opened.callback(lambda: runner.run(prepared.__aexit__(None, None, None)))
+        sandbox = opened.enter_context(sandbox_process(folder, gateway_key=GATEWAY_KEY, store_key=STORE_KEY))
+        port = opened.enter_context(PortClaims()).claim_any()
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "COUNTERSEAL_DATABASE_URL": database,
+            "COUNTERSEAL_MASTER_KEY_FILE": str(folder / "master.key"),
+            "COUNTERSEAL_API_PORT": str(port),
+            "COUNTERSEAL_TASK_QUEUE": f"queues-{secrets.token_hex(4)}",
+            "COUNTERSEAL_SANDBOX_GATEWAY_URL": sandbox.gateway,
+            "COUNTERSEAL_STORE_URL": sandbox.store,
+            "COUNTERSEAL_PRIVATE_NETWORKS": "payments,orders",
+            "TEMPORAL_ADDRESS": temporal_server,
+            "TEMPORAL_NAMESPACE": "default",
+            "TEMPORAL_CONFIG_FILE": os.devnull,
+        }
+        processes = {name: opened.enter_context(_process(name, folder, environment)) for name in HOLDS}
+        api = f"http://127.0.0.1:{port}"
+        for name, process in processes.items():
+            _until_ready(name, process, folder, api)
+        info = {
+            "api": api,
+            "service_token": service,
+            "approvers": [{"token": approver}],
+            "sandbox": {"gateway": sandbox.gateway, "store": sandbox.store},
+        }
+        stack = RunningStack(folder, processes["api"], info)
+        yield Apart(stack, processes)
+        stack.http.close()
+
+
+@pytest.fixture
+def customer(apart: Apart) -> Customer:
+    return apart.stack.order()
+
+
+def test_each_process_is_given_what_its_queue_needs(apart: Apart) -> None:
+    """As the system has it, not as this test does."""
+    held = {
+        name: {key for key, value in KEYS.items() if value.encode() in Path(f"/proc/{each.pid}/environ").read_bytes()}
+        for name, each in apart.processes.items()
+    }
+    assert held == {"api": set(), "workflows": set(), "payments": {"gateway", "store"}, "orders": {"store"}}
+    assert all(each.poll() is None for each in apart.processes.values())
+
+
+def test_a_small_refund_runs_where_the_gateways_key_is(customer: Customer) -> None:
+    reply = customer.refund(4_999)
+    assert (reply.status_code, reply.json()["code"]) == (200, "OK")
+    assert [each["amount"] for each in customer.effects()] == [4_999]
+    assert customer.posts() == 1
+
+
+def test_a_large_refund_waits_and_runs_after_approval(customer: Customer) -> None:
+    parked = customer.refund(31_240)
+    assert (parked.status_code, parked.json()["status"]) == (202, "pending_approval")
+    assert customer.decide("approve").json() == {"status": "approved"}
+    assert customer.progress(parked.json()["request_id"])["status"] == "executed"
+    assert [each["amount"] for each in customer.effects()] == [31_240]
+    assert customer.posts() == 1
+
+
+def test_a_denial_ends_it(customer: Customer) -> None:
+    parked = customer.refund(31_240).json()
+    assert customer.decide("deny", "not damaged on the photo").json() == {"status": "denied"}
+    assert customer.progress(parked["request_id"])["code"] == "USER_DENIED"
+    assert customer.effects() == []
+
+
+@pytest.mark.parametrize(
+    ("paid", "amount", "decision"), [(50_000, 500, "notify"), (50_000, 31_240, "hold"), (1_000, 1_001, "refuse")]
+)
+def test_a_dry_run_says_what_would_be_decided(apart: Apart, paid: int, amount: int, decision: str) -> None:
+    customer = apart.stack.order(paid=paid)
+    arguments = {
+        "order_id": customer.order_id,
+        "amount_cents": amount,
+        "currency": "USD",
+        "reason_code": "damaged",
+        "idempotency_key": secrets.token_hex(16),
+    }
+    body = {"tool": "issue_refund", "arguments": arguments, "dry_run": True}
+    reply = customer.stack.post("/v1/tool-calls", customer.token, body).json()
+    assert (reply.get("dry_run"), reply.get("decision")) == (True, decision), reply
+    assert customer.effects() == []
+
+
+def test_orders_are_read_and_cancelled_without_the_gateways_key(customer: Customer) -> None:
+    read = customer.stack.post("/v1/tool-calls", customer.token, {"tool": "lookup_orders", "arguments": {}}).json()
+    assert (read["code"], customer.order_id in str(read["result"])) == ("OK", True)
+    opened = {
+        "agent_id": "example-agent",
+        "actor_id": "user_example",
+        "customer_id": customer.customer_id,
+        "tools": ["cancel_order"],
+    }
+    run = customer.stack.post("/v1/runs", customer.stack.info["service_token"], opened).json()["run_token"]
+    arguments = {
+        "order_id": customer.order_id,
+        "reason_code": "no_longer_needed",
+        "idempotency_key": secrets.token_hex(16),
+    }
+    body = {"tool": "cancel_order", "arguments": arguments}
+    refused = dataclasses.replace(customer, token=run).stack.post("/v1/tool-calls", run, body).json()
+    assert (refused["status"], refused["code"]) == ("refused", "INVALID_STATE"), "it was delivered, says the store"
+
+
+def test_a_lost_answer_is_looked_up_where_the_gateways_key_is(apart: Apart, customer: Customer) -> None:
+    apart.stack.fault("refund", "commit_then_drop", customer.payment_id)
+    reply = customer.refund(2_500)
+    assert (reply.status_code, reply.json()["status"]) == (200, "executed")
+    assert customer.posts() == 1
