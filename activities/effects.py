@@ -153,7 +153,9 @@ class Effects:
         facts_since = run.now if run else record.created_at
         if run is not None and run.switched_off is not None:
             off = run.switched_off
-            return *(await services.here.calls.advance(record.request_id, lambda now, _: _stopped(now, off))), 0.0
+            return *(
+                await services.here.calls.advance(record.request_id, lambda current, _: _stopped(current, off))
+            ), 0.0
         proposed = await read_facts(services, call, entry, self.arguments_of(record))
         counted = Counted()
         for _ in range(READINGS):
