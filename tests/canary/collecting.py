@@ -89,7 +89,7 @@ def _check_exchange(probe: Probe, opened: list[Diagnostic]) -> None:
         reached = {mark.name for mark in exchange.marks}
         assert probe.remote.reached in reached, f"{probe.name}: {reached}"
         assert not reached.intersection(BOUNDARIES[passed + 1 :]), f"{probe.name}: {reached}"
-        assert exchange.credential_id.startswith("settings:"), probe.name
+        assert exchange.credential_id.startswith("cred_"), probe.name
     destination = there[0].destination
     assert any(destination in sentence for account in opened for sentence in tell(account).sentences), probe.name
 

@@ -1,17 +1,19 @@
-"""Failures of our own: in a tool, in the API, on a page; the database away, Temporal away."""
+"""Failures of our own: in a tool, in the API, on a page; the database away, Temporal away; the vault locked."""
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
 import pytest
 
+from ledger.switches import Reach
 from schemas.codes import Code
 from tests.canary import probes
 from tests.canary.probes import Probe
-from tests.canary.world import World
+from tests.canary.world import TENANT, World
 
 
 class Bug(Exception):
@@ -142,3 +144,67 @@ async def temporal_away(world: World) -> list[Probe]:
     probe.workflow_id = None
     await probes.ask(world, held)
     return [held, probe]
+
+
+async def vault_locked(world: World) -> list[Probe]:
+    """The vault is locked: when it is asked for; between that and the facts; and right before an effect is sent."""
+    played: list[Probe] = []
+    async with _unlocked_after(world) as lock:
+        await lock()
+        for play in (probes.refund, probes.cancel, probes.lookup):
+            played.append(await _refused(world, play))
+    for play in (probes.refund, probes.lookup):
+        async with _unlocked_after(world) as lock:
+            real = world.board.real
+            reading = replace(real, payments=_Locking(real.payments, lock), orders=_Locking(real.orders, lock))
+            with world.board.led(reading=reading):
+                played.append(await _refused(world, play))
+    for play in (probes.refund, probes.approved_refund, probes.cancel):
+        async with _unlocked_after(world) as lock:
+            real = world.board.real
+            sending = replace(real, payments=_Locking(real.payments, lock), orders=_Locking(real.orders, lock))
+            with world.board.led(sending=sending):
+                played.append(await _refused(world, play))
+    return played
+
+
+async def _refused(world: World, play: Callable[..., Awaitable[Probe]]) -> Probe:
+    probe = await play(world, Code.VAULT_LOCKED, accounts=1)
+    await probes.rest(world, probe)
+    return probe
+
+
+class _Locking:
+    """A remote system right before whose use the vault is locked."""
+
+    def __init__(self, real: Any, lock: Callable[[], Awaitable[None]]) -> None:
+        self._real = real
+        self._lock = lock
+
+    def __getattr__(self, name: str) -> Any:
+        used = getattr(self._real, name)
+        if name in ("name", "key_validity"):
+            return used
+
+        async def use(*given: Any) -> Any:
+            await self._lock()
+            return await used(*given)
+
+        return use
+
+
+@asynccontextmanager
+async def _unlocked_after(world: World) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+    """Gives what locks the vault."""
+    switches, was_locked = world.ledger.switches, False
+
+    async def lock() -> None:
+        nonlocal was_locked
+        if not was_locked:
+            was_locked = True
+            await switches.turn_off(TENANT, "vault", by="olga", reason="an example")
+
+    try:
+        yield lock
+    finally:
+        assert await switches.turn_on(TENANT, "vault", Reach(tenant=TENANT), by="olga", reason="it is over")

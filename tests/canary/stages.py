@@ -44,6 +44,5 @@ STAGES: list[Stage] = [
     Stage("the database goes away in the middle", own_failures.database_away, (Code.OK,)),
     Stage("the database's error quotes values", own_failures.database_quoting, (Code.OK,)),
     Stage("Temporal is away", own_failures.temporal_away, (Code.USER_DENIED, Code.TEMPORARY_FAILURE)),
+    Stage("the vault is locked", own_failures.vault_locked, (Code.VAULT_LOCKED,)),
 ]
-NOT_YET = ("the vault is locked",)
-"""Stages of what is not built yet: each is played from the day on which it is."""

@@ -136,6 +136,8 @@ async def world(postgres: Postgres, template: str, temporal: str, folder: Path) 
         login = f"{role}:{quote(planted.password.text, safe='')}@127.0.0.1:{database_line.port}"
         settings = _settings(planted, f"postgresql://{login}/{name}", urls, folder)
         core = await enter(assembly.core(settings, connections=20))
+        await core.ledger.vault.put("sandbox", planted.gateway_key.text, by="olga")
+        await core.ledger.vault.put("store", planted.store_key.text, by="olga")
         services = await enter(assembly.activity_services(core, inline=True))
         board = Switchboard(systems_of(services))
         services = replace(services, systems=board.systems())
@@ -195,9 +197,7 @@ def _settings(planted: Planted, database_url: str, urls: SandboxUrls, folder: Pa
         tenant=TENANT,
         task_queue=f"canary-{secrets.token_hex(4)}",
         sandbox_gateway_url=urls.gateway,
-        sandbox_gateway_key=SecretStr(planted.gateway_key.text),
         store_url=urls.store,
-        store_key=SecretStr(planted.store_key.text),
         private_networks="payments,orders",
         exchange_seconds=PATIENT_SECONDS,
     )
