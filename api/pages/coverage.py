@@ -6,7 +6,7 @@ from typing import get_args
 
 from ledger.switches import Covered
 from schemas.canonical import digest
-from schemas.switches import EVERYONE, VAULT, SwitchOff, parse
+from schemas.switches import VAULT, SwitchOff, parse
 from schemas.tools import CapabilityClass
 from tools.catalog import Catalog
 
@@ -108,12 +108,8 @@ class Off:
 
 
 def off_rows(off: Sequence[SwitchOff], tenant: str, catalog: Catalog) -> list[Off]:
-    """In the order given."""
-    return [
-        Off(each, in_words(each.name, catalog), each.tenant == tenant, each.off_by == BREAKER)
-        for each in off
-        if each.tenant in (tenant, EVERYONE)
-    ]
+    """What the ledger says is off for the tenant, in its order."""
+    return [Off(each, in_words(each.name, catalog), each.tenant == tenant, each.off_by == BREAKER) for each in off]
 
 
 def state_of(off: SwitchOff | None) -> str:
