@@ -5,6 +5,7 @@ from ledger.approvals import Verdict
 from ledger.records import CallRecord
 from ledger.signing import BadDecision
 from schemas.decisions import HumanDecision
+from schemas.switches import of_call
 
 
 class Decisions:
@@ -42,7 +43,10 @@ class Decisions:
             return await approvals.reject(record.request_id, approval_id or "", str(problem))
         if decision.request_id != record.request_id or decision.approval_id != record.approval_id:
             return await approvals.reject(record.request_id, decision.approval_id, "made_for_another_approval")
-        outcome, after = await approvals.decide(decision, token)
+        entry = self._services.catalog.get(record.tool)
+        classes = entry.manifest.capability_classes if entry else ()
+        switches = of_call(record.details.call.binding, record.tool, classes)
+        outcome, after = await approvals.decide(decision, token, switches)
         if outcome in (Verdict.RECORDED, Verdict.REPEATED) and after is not None:
             return self._services.moved(after)
         return await approvals.reject(record.request_id, decision.approval_id, outcome.value)

@@ -8,6 +8,7 @@ import structlog
 from temporalio.service import RPCError
 
 from api.context import Context
+from api.reach import covering
 from ledger.approvals import Verdict
 from schemas.decisions import Approval, HumanDecision, SignedDecision
 from schemas.ids import is_approval_id, new_decision_id
@@ -73,7 +74,7 @@ async def decide(
         decided_at=datetime.now(UTC),
     )
     token = services.signer.sign(decision)
-    outcome, record = await approvals.decide(decision, token)
+    outcome, record = await approvals.decide(decision, token, covering(approval, services.catalog))
     match outcome:
         case Verdict.RECORDED | Verdict.REPEATED if record is not None:
             await deliver(

@@ -1,7 +1,9 @@
 """What a kill switch reaches."""
 
 from ledger.switches import Reach
-from schemas.switches import EVERYONE, Switch
+from schemas.calls import Binding
+from schemas.decisions import Approval
+from schemas.switches import EVERYONE, Switch, of_call
 from tools.catalog import Catalog
 
 
@@ -29,3 +31,10 @@ def reach_of(switch: Switch, tenant: str, catalog: Catalog) -> Reach:
             return Reach(tenant=only, run_id=switch.value)
         case "all":
             return Reach(tenant=only)
+
+
+def covering(approval: Approval, catalog: Catalog) -> list[str]:
+    """The switches that cover the call that an approval is about."""
+    entry = catalog.get(approval.tool)
+    binding = Binding(**{name: getattr(approval, name) for name in Binding.model_fields})
+    return of_call(binding, approval.tool, entry.manifest.capability_classes if entry else ())

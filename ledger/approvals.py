@@ -28,6 +28,7 @@ from schemas.events import (
 from schemas.replies import Explanation
 
 _SQL = load("approvals")
+_PAUSES = load("switches")["pauses"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -99,10 +100,13 @@ class Approvals:
         self._keys = keys
         self._calls = calls
 
-    async def decide(self, decision: HumanDecision, token: str) -> tuple[Verdict, CallRecord | None]:
+    async def decide(
+        self, decision: HumanDecision, token: str, switches: Sequence[str] = ()
+    ) -> tuple[Verdict, CallRecord | None]:
         """Record a verified decision. The first one wins; a denial settles the call at once.
 
-        `token` is the signed form of `decision`. The deadline is the database's clock's to judge.
+        `token` is the signed form of `decision`. The deadline is the database's clock's to judge; it does not pass
+        while one of `switches`, those that cover the call, is off and pauses it.
         """
         async with self._pool.acquire() as connection, connection.transaction():
             row = await connection.fetchrow(_SQL["approval_request"], decision.approval_id, decision.tenant)
@@ -110,7 +114,8 @@ class Approvals:
                 return Verdict.UNKNOWN, None
             record, now = await self._calls.lock(connection, decision.request_id)
             row = await connection.fetchrow(_SQL["lock_approval"], decision.approval_id)
-            verdict = _judge(row, decision, now)
+            paused = await connection.fetchval(_PAUSES, decision.tenant, switches) is True
+            verdict = _judge(row, decision, now, paused=paused)
             if verdict is Verdict.RECORDED:
                 if not await self._insert_decision(connection, record, decision, token, now):
                     return Verdict.ALREADY_DECIDED, record
@@ -307,10 +312,11 @@ def _decision(approval: Approval, row: asyncpg.Record, reason: str) -> HumanDeci
     )
 
 
-def _judge(row: asyncpg.Record | None, decision: HumanDecision, now: datetime) -> Verdict:
+def _judge(row: asyncpg.Record | None, decision: HumanDecision, now: datetime, *, paused: bool) -> Verdict:
     if row is None:
         return Verdict.UNKNOWN
-    if row["status"] == "expired" or (row["status"] == "open" and now >= row["expires_at"]):
+    passed = now >= row["expires_at"] and not paused
+    if row["status"] == "expired" or (row["status"] == "open" and passed):
         return Verdict.EXPIRED
     if row["status"] != "open":
         return Verdict.ALREADY_DECIDED

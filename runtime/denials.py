@@ -6,17 +6,12 @@ import structlog
 
 from gateways.credentials import acting_now
 from gateways.egress import Denial
-from ledger.streams import Streams
+from ledger.streams import Streams, denials_of
 from schemas.events import EgressDenied
 
 _log = structlog.get_logger()
 # Of a storm of denials a process records as many a minute; each is in its call's diagnostics all the same.
 _PER_MINUTE = 60
-
-
-def stream_of(tenant: str) -> str:
-    """Where a tenant's denials are kept."""
-    return f"egress/{tenant}"
 
 
 class Denials:
@@ -48,6 +43,6 @@ class Denials:
     async def _record(self, tenant: str, denial: Denial) -> None:
         event = EgressDenied(system=denial.system, host=denial.host, because=denial.because)
         try:
-            await self._streams.append(tenant, stream_of(tenant), event)
+            await self._streams.append(tenant, denials_of(tenant), event)
         except Exception as problem:  # noqa: BLE001 - the call has its own account of it
             _log.warning("egress_denial_not_recorded", error_type=type(problem).__name__)

@@ -20,12 +20,12 @@ from api.pages.rendering import render
 from api.pages.routing import READS, PageError, page_router
 from api.pages.story import decision_of, outcome, story, symbol
 from api.pages.views import decider, row, tool_title, workflow_url
+from api.reach import covering
 from api.sessions import SignedIn
 from ledger.database import UNAVAILABLE
 from ledger.principals import Person
-from schemas.calls import Binding
 from schemas.decisions import Approval
-from schemas.switches import SwitchOff, of_call
+from schemas.switches import SwitchOff
 
 router = page_router()
 
@@ -168,10 +168,7 @@ async def _show(
 
 async def _off(services: Context, person: Person, approval: Approval) -> list[SwitchOff]:
     """The switches that are off and cover the call."""
-    entry = services.catalog.get(approval.tool)
-    binding = Binding(**{name: getattr(approval, name) for name in Binding.model_fields})
-    names = of_call(binding, approval.tool, entry.manifest.capability_classes if entry else ())
-    return await services.ledger.of(person.tenant).permits.off(person.tenant, names)
+    return await services.ledger.of(person.tenant).permits.off(person.tenant, covering(approval, services.catalog))
 
 
 def time_left(approval: Approval, off: Sequence[SwitchOff]) -> timedelta | None:

@@ -10,7 +10,6 @@ import pytest
 from api.pages.limits import amount, bars
 from ledger.streams import denials_of
 from ledger.usage import Hour
-from runtime.denials import stream_of
 from schemas.events import EgressDenied
 from tests.api.parked import TENANT, Office, confirm, lose_answer, office
 from tests.api.test_pages import HOSTILE, sign_in
@@ -144,10 +143,9 @@ async def test_the_vault_shows_what_it_holds_and_no_secret(desk: Office) -> None
 
 async def test_what_the_egress_guard_refused_is_shown(desk: Office) -> None:
     # The processes that refuse and the page mean the same stream.
-    assert denials_of(TENANT) == stream_of(TENANT)
     for tenant, host in ((TENANT, "<b>evil.example"), ("other", "elsewhere.example")):
         event = EgressDenied(system="payments", host=host, because="address_not_allowed")
-        await desk.ledger.streams.append(tenant, stream_of(tenant), event)
+        await desk.ledger.streams.append(tenant, denials_of(tenant), event)
     html = await section(desk, "egress")
     assert "under 1 min ago payments <b>evil.example the name leads to an address that this system may not have" in (
         text_of(html)

@@ -7,6 +7,7 @@ import pytest
 
 from ledger.approvals import Verdict
 from ledger.ledger import Ledger
+from schemas.switches import Deadlines
 from tests.ledger.refunds import decide, decision, new_binding, open_ledger, parked
 
 
@@ -158,3 +159,20 @@ async def test_pages_of_what_waits_hold_each_once_in_order_of_deadline(ledger: L
             seen += [each.approval_id for each in page]
             after = (page[-1].expires_at, page[-1].approval_id)
         assert seen == [each.approval_id for each in sorted(made, key=lambda a: (a.expires_at, a.approval_id))]
+
+
+@pytest.mark.parametrize(("deadlines", "verdict"), [("pause", Verdict.RECORDED), ("run", Verdict.EXPIRED)])
+async def test_a_deadline_does_not_pass_while_a_switch_pauses_it(
+    ledger: Ledger, deadlines: Deadlines, verdict: Verdict
+) -> None:
+    approval = await parked(ledger)
+    covering = ["all", f"run:{approval.run_id}"]
+    await ledger.switches.turn_off(
+        approval.tenant, f"run:{approval.run_id}", by="olga", reason="an example", deadlines=deadlines
+    )
+    await ledger.system.execute(
+        "UPDATE approvals SET expires_at = now() - interval '1 minute' WHERE approval_id = $1", approval.approval_id
+    )
+    made = decision(approval, "deny", reason="not this time")
+    outcome, _ = await ledger.of(approval.tenant).approvals.decide(made, "the signed form", covering)
+    assert outcome is verdict
