@@ -5,6 +5,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
+# Most tests wait for servers and clocks, so two cores keep four processes of them busy.
+WORKERS ?= 4
 BIN := .venv/bin
 STAMP := .venv/.synced
 CODE := schemas policy tools gateways ledger activities workflows api runtime sandbox tests docs $(wildcard client worker.py)
@@ -25,7 +27,7 @@ up: env ## start the embedded stack: Postgres, Temporal with its UI, API, worker
 	@$(BIN)/counterseal up $(UP)
 
 test: env browser peers check ## lint, types, imports, then the whole test suite (ARGS="-k name" for a part of it)
-	@CHROMIUM="$$($(find_chromium))" $(BIN)/pytest $(ARGS)
+	@CHROMIUM="$$($(find_chromium))" $(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 chaos: env ## load the stack and break it, then judge what it did (CALLS=300 MINUTES=10 SEED=…)
 	@$(BIN)/python -m tests.chaos $(if $(CALLS),--calls $(CALLS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
