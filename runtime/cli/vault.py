@@ -54,7 +54,7 @@ def put(
     console().print(made)
 
 
-@app.command(epilog="Example: counterseal vault seal-key aws:alias/counterseal")
+@app.command(name="seal-key", epilog="Example: counterseal vault seal-key aws:alias/counterseal")
 def seal_key(
     kms: Annotated[str, typer.Argument(help="aws:KEY, the id, ARN or alias of a key of AWS KMS")],
 ) -> None:

@@ -355,6 +355,12 @@ class _NoTemporal:
         return self
 
     async def signal(self, *arguments: Any) -> None:
+        await self._away()
+
+    async def start_workflow(self, *arguments: Any, **options: Any) -> None:
+        await self._away()
+
+    async def _away(self) -> None:
         if self._silent:
             await asyncio.sleep(PATIENCE)
         raise RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
