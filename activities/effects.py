@@ -28,7 +28,7 @@ from tools.catalog import Entry
 from tools.protocol import Refusal, WriteArguments, WriteTool
 
 # How often at most an attempt is begun that does not get as far as its first byte in time.
-_BEGINNINGS = 3
+_BEGINNINGS = 5
 
 
 class Effects:

@@ -301,7 +301,12 @@ class World:
     async def decide(self, approval_id: str, verdict: Literal["approve", "deny"], who: str) -> deciding.Decided:
         approval = await self.own.approvals.get(self.tenant, approval_id)
         assert approval is not None
-        context = SimpleNamespace(ledger=self.ground.ledger, temporal=self.temporal, signer=self.ground.signer)
+        context = SimpleNamespace(
+            ledger=self.ground.ledger,
+            temporal=self.temporal,
+            signer=self.ground.signer,
+            catalog=self.ground.catalog,
+        )
         decider = deciding.Decider(self.tenant, who, frozenset({"finance"}))
         return await deciding.decide(
             cast(Context, context),

@@ -97,7 +97,7 @@ def test_sigterm_stops_it_while_answers_drip(own_world: World) -> None:
         assert sock.recv(100).startswith(b"HTTP/1.1 200")
         started = time.monotonic()
         assert own_world.stop()[0] == 0
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 10
 
 
 def test_the_ready_file_tells_where_and_who(world: World) -> None:
