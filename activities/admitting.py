@@ -1,16 +1,16 @@
 """`admit`: from a proposed call to a decided one, and for free calls to an executed one."""
 
-from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities import deciding
 from activities.deciding import Proposed
 from activities.diagnosing import Account, followed_step
 from activities.effects import Effects
-from activities.proposals import READINGS, Counted, check_call, counted_in_facts, read_facts
+from activities.proposals import check_call, on_settled_facts
 from activities.services import Services, benign, workflow_id
 from activities.tracing import describe_outcome, describe_tool, step
 from gateways.protocols import SystemUnavailable
@@ -22,6 +22,9 @@ from schemas.codes import Code
 from schemas.switches import of_tool
 from tools.catalog import Entry
 from tools.protocol import Arguments, ReadTool, Refusal
+
+# Before a call is decided again whose facts do not say yet which calls before it they contain.
+_PAUSES = [timedelta(seconds=s) for s in (1, 2, 4, 8, 15)]
 
 
 class Admission:
@@ -108,20 +111,24 @@ class Admission:
     async def _write(
         self, facts_since: datetime, call: Call, entry: Entry, arguments: Arguments
     ) -> tuple[CallRecord, float]:
-        services = self._services
-        proposed = await read_facts(services, call, entry, arguments)
-        counted = Counted()
-        for _ in range(READINGS):
-            try:
-                return await self._decide(call, proposed, facts_since, counted)
-            except deciding.ContendedError:
-                counted = await counted_in_facts(services, proposed, facts_since)
-                proposed = await read_facts(services, call, entry, arguments)
-        # What others hold on their way is held against it: it has nothing yet.
-        return await self._decide(call, proposed, facts_since, replace(counted, known=True))
+        async def decide(proposed: Proposed | Refusal, counted: tuple[str, ...] | None) -> tuple[CallRecord, float]:
+            return await self._decide(call, proposed, facts_since, counted)
+
+        try:
+            return await on_settled_facts(self._services, call, entry, arguments, facts_since, decide)
+        except deciding.ContendedError:
+            attempt = activity.info().attempt
+            if attempt > len(_PAUSES):
+                raise SystemUnavailable(entry.manifest.name, "facts_unsettled") from None
+            raise ApplicationError(
+                "other calls for the same are on their way",
+                type="Contended",
+                next_retry_delay=_PAUSES[attempt - 1],
+                category=ApplicationErrorCategory.BENIGN,
+            ) from None
 
     async def _decide(
-        self, call: Call, proposed: Proposed | Refusal, facts_since: datetime, counted: Counted
+        self, call: Call, proposed: Proposed | Refusal, facts_since: datetime, counted: tuple[str, ...] | None
     ) -> tuple[CallRecord, float]:
         """Decide in one transaction. Raises ContendedError while it is not known what the facts contain."""
         services, permit_until = self._services, 0.0
@@ -134,7 +141,7 @@ class Admission:
         def decide(reads: Reads) -> Admitted:
             nonlocal permit_until
             permit_until = reads.permit_until
-            if not counted.known:
+            if counted is None:
                 deciding.contend(proposed, reads)
             return deciding.admit(services.policy, proposed, windows, reads, inline=services.inline)
 
@@ -145,7 +152,7 @@ class Admission:
             facts_since,
             decide,
             proposed.switches,
-            counted.calls,
+            counted or (),
         )
         return record, permit_until
 

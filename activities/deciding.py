@@ -87,7 +87,7 @@ def windows_for(policy_tool: PolicyTool | None, proposed: Proposed) -> list[Wind
 
 
 class ContendedError(Exception):
-    """It is more than is left besides what others hold; some of that may be in the facts already."""
+    """It is more than is left besides what others hold, and some of that may be in the facts already."""
 
 
 def contend(proposed: Proposed, reads: Reads) -> None:

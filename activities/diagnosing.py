@@ -70,6 +70,9 @@ class Account:
         attempt = activity.info().attempt
         if attempt & (attempt - 1):
             return
+        if isinstance(problem, ApplicationError) and not problem.non_retryable:
+            # It only asks to be asked again later.
+            return
         refusal = problem.type if isinstance(problem, ApplicationError) else None
         code = Code.TEMPORARY_FAILURE if isinstance(problem, UNAVAILABLE) else Code.INTERNAL_FAILURE
         if refusal is not None:

@@ -12,7 +12,7 @@ from activities.deciding import Proposed
 from activities.decisions import Decisions
 from activities.diagnosing import Account, followed_step
 from activities.outcomes import after_attempt
-from activities.proposals import READINGS, Counted, counted_in_facts, read_facts
+from activities.proposals import on_settled_facts
 from activities.services import Services
 from activities.tracing import describe_outcome, describe_tool, step, waited
 from gateways.permits import permitted
@@ -156,16 +156,17 @@ class Effects:
             return *(
                 await services.here.calls.advance(record.request_id, lambda current, _: _stopped(current, off))
             ), 0.0
-        proposed = await read_facts(services, call, entry, self.arguments_of(record))
-        counted = Counted()
-        for _ in range(READINGS):
-            try:
-                return await self._decide(record, entry, proposed, approved, facts_since, counted)
-            except deciding.ContendedError:
-                counted = await counted_in_facts(services, proposed, facts_since)
-                proposed = await read_facts(services, call, entry, self.arguments_of(record))
-        # What it needs is its own, and only seems to be taken while others are on their way: later.
-        return record, False, 0.0
+
+        async def decide(
+            proposed: Proposed | Refusal, counted: tuple[str, ...] | None
+        ) -> tuple[CallRecord, bool, float]:
+            return await self._decide(record, entry, proposed, approved, facts_since, counted)
+
+        try:
+            return await on_settled_facts(services, call, entry, self.arguments_of(record), facts_since, decide)
+        except deciding.ContendedError:
+            # What it needs is its own, and only seems to be taken while others are on their way: later.
+            return record, False, 0.0
 
     async def _decide(
         self,
@@ -174,7 +175,7 @@ class Effects:
         proposed: Proposed | Refusal,
         approved: HumanDecision | None,
         facts_since: datetime,
-        counted: Counted,
+        counted: tuple[str, ...] | None,
     ) -> tuple[CallRecord, bool, float]:
         """Decide in one transaction. Raises ContendedError while it is not known what the facts contain."""
         services, permit_until = self._services, 0.0
@@ -190,7 +191,7 @@ class Effects:
                 return deciding.voided(current.approval_id, "the run was revoked", {})
             if isinstance(proposed, Refusal):
                 return deciding.voided(current.approval_id, "the record can no longer be found", {})
-            if not counted.known:
+            if counted is None:
                 deciding.contend(proposed, reads)
             approved_digest = approved.action_digest if approved else None
             because = deciding.still_allowed(
@@ -207,7 +208,7 @@ class Effects:
             facts_since,
             decide,
             switches_of(record, entry),
-            counted.calls,
+            counted or (),
         )
         return *intended, permit_until
 

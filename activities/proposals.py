@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from activities.deciding import Proposed
+from activities.deciding import ContendedError, Proposed
 from activities.services import Services, benign
 from gateways.protocols import SystemUnavailable
 from ledger.admission import RunState
@@ -20,8 +19,8 @@ T = TypeVar("T")
 
 # A fact is read again this often, so spaced, before the call is refused for want of it.
 _PAUSES = (0.2, 1.0)
-# How often the facts are read while others of the same resource are on their way.
-READINGS = 3
+# How often at once the facts are read while others of the same resource are on their way.
+_READINGS = 3
 
 
 def check_call(
@@ -71,29 +70,39 @@ async def read_facts(services: Services, call: Call, entry: Entry, arguments: Ar
     return Proposed(call, entry, tool, cast(WriteArguments, arguments), facts)
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """Calls whose effects the facts contain, though the ledger still holds what they took; `known`: all of them."""
-
-    calls: tuple[str, ...] = ()
-    known: bool = False
+Decide = Callable[[Proposed | Refusal, tuple[str, ...] | None], Awaitable[T]]
 
 
-async def counted_in_facts(services: Services, proposed: Proposed | Refusal, facts_since: datetime) -> Counted:
-    """What will be in the facts that are read from now on.
+async def on_settled_facts(
+    services: Services, call: Call, entry: Entry, arguments: Arguments, facts_since: datetime, decide: Decide[T]
+) -> T:
+    """Read the facts and decide on them.
 
-    `facts_since` is the database's clock from before the facts were read first. Raises SystemUnavailable.
+    `decide` takes what was read, and the calls whose effects that contains though the ledger still holds what they
+    took; None where nobody looked. `facts_since` is the database's clock from before this. Raises SystemUnavailable,
+    and ContendedError as `decide` does when it cannot be told now what the facts contain.
     """
+    for _ in range(_READINGS):
+        proposed = await read_facts(services, call, entry, arguments)
+        try:
+            return await decide(proposed, None)
+        except ContendedError:
+            counted = await _counted_in(services, proposed, facts_since)
+        if counted is not None:
+            return await decide(proposed, counted)
+    raise ContendedError
+
+
+async def _counted_in(
+    services: Services, proposed: Proposed | Refusal, facts_since: datetime
+) -> tuple[str, ...] | None:
     if isinstance(proposed, Refusal) or proposed.claim is None:
-        return Counted(known=True)
+        return ()
     tenant = proposed.call.binding.tenant
     held = await services.here.admissions.in_flight(proposed.call, proposed.claim.resource, facts_since)
-    if not held:
-        return Counted(known=True)
     with services.outside(proposed.entry, tenant) as systems:
         seen = await patiently(lambda: proposed.tool.in_facts(held.keys(), proposed.facts, systems))
-    # One that is not seen yet may be, by the time that the facts are read.
-    return Counted(tuple(held[each] for each in seen), known=len(seen) == len(held))
+    return None if seen is None else tuple(held[each] for each in seen)
 
 
 async def patiently(read: Callable[[], Awaitable[T]]) -> T:

@@ -255,7 +255,7 @@ def payment(capture: WireCapture, order: WireOrder, refunds: Sequence[Refund], *
     captured = from_wire(capture.amount)
     if captured is None or any(each.currency != capture.amount.currency_code for each in refunds):
         return None
-    refunded = sum(each.amount_cents for each in refunds if each.status not in ("failed", "canceled"))
+    refunded = sum(each.amount_cents for each in refunds if each.stands)
     if capture.status == "REFUNDED":
         refunded = max(refunded, captured)
     method, last4 = source(order.payment_source)

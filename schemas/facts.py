@@ -76,3 +76,8 @@ class Refund(Model):
     status: str
     created_at: datetime
     operation_id: str | None = None
+
+    @property
+    def stands(self) -> bool:
+        """Whether it takes something of the payment: one that failed or was canceled gives it back."""
+        return self.status not in ("failed", "canceled")

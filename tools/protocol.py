@@ -96,9 +96,9 @@ class WriteTool(ABC, Generic[W, F, R]):
         """
         raise NotImplementedError(f"{self.name} claims nothing")
 
-    async def in_facts(self, operation_ids: Set[str], facts: F, systems: Systems) -> Set[str]:
-        """Which of these operations the owner of the claimed resource counts already, so that facts that are read after
-        this contain them. Raises SystemUnavailable.
+    async def in_facts(self, operation_ids: Set[str], facts: F, systems: Systems) -> Set[str] | None:
+        """Which of these operations the facts contain already; None when that cannot be told yet. Raises
+        SystemUnavailable.
 
         None of them unless a tool knows better: then they count twice until they are settled, which is only stricter.
         """

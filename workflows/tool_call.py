@@ -143,6 +143,8 @@ class ToolCall:
             request,
             result_type=Progress,
             start_to_close_timeout=_LOCAL_LIMIT,
+            # A pause that is longer than this is a timer: the task is not kept open for it.
+            local_retry_threshold=timedelta(seconds=0.5),
             retry_policy=_REPEATED,
             summary="Decide the call",
         )

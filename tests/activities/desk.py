@@ -34,9 +34,9 @@ class Desk:
     def inspecting(self) -> Inspecting:
         return Inspecting(self.service.services, self.effects)
 
-    async def admit(self, request: ToolCallInput, workflow_id: str) -> Progress:
+    async def admit(self, request: ToolCallInput, workflow_id: str, *, attempt: int = 1) -> Progress:
         environment = ActivityEnvironment()
-        environment.info = dataclasses.replace(environment.info, workflow_id=workflow_id)
+        environment.info = dataclasses.replace(environment.info, workflow_id=workflow_id, attempt=attempt)
         return await environment.run(Admission(self.service.services, self.effects).admit, request)
 
     async def refund(self, order: dict[str, Any], amount: int, **more: Any) -> Progress:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities import admitting, deciding
+from activities import deciding, proposals
 from activities.closing import Closing
 from activities.proposals import read_facts
 from ledger.calls import UnknownCall
@@ -424,14 +424,14 @@ async def test_a_run_that_is_revoked_while_the_facts_are_read_admits_nothing(
     state = await desk.service.core.ledger.admissions.run(request.run_id, "")
     assert state is not None
     service = Principal(kind="service", tenant=state.binding.tenant, name="runtime")
-    read = admitting.read_facts
+    read = proposals.read_facts
 
     async def read_and_revoke(*arguments: Any) -> Any:
         facts = await read(*arguments)
         await desk.service.core.ledger.principals.revoke_run(service, request.run_id)
         return facts
 
-    monkeypatch.setattr(admitting, "read_facts", read_and_revoke)
+    monkeypatch.setattr(proposals, "read_facts", read_and_revoke)
     with pytest.raises(ApplicationError) as refused:
         await desk.admit(request, workflow_id)
     assert (refused.value.type, refused.value.non_retryable) == ("RunClosed", True)

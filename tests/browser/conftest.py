@@ -109,6 +109,8 @@ async def served(database: str) -> AsyncIterator[tuple[Office, str]]:
 async def shoot(page: Page, name: str) -> int:
     """A screenshot of the whole page, kept with the build's artifacts; its width in pixels."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    # A click waits until the next page begins, not until its style is there.
+    await page.wait_for_load_state("load")
     png = await page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
     # The width stands in the header: https://www.w3.org/TR/png-3/#11IHDR
     return int.from_bytes(png[16:20], "big")

@@ -13,7 +13,7 @@ from ledger.reviews import Conclusion
 from runtime.healing import Healer
 from schemas.codes import Code
 from schemas.ids import recheck_id
-from tests.service import Service, Started, until, working
+from tests.service import Service, Started, refund_arguments, until, working
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -38,6 +38,18 @@ async def test_an_outcome_that_shows_late_stays_unknown_until_it_shows(running: 
     types = await running.event_types(started)
     assert types.count("effect.inspected") >= 2
     assert types.count("effect.unknown") == 1
+
+
+async def test_a_call_waits_while_it_cannot_be_told_what_is_left_for_it(running: Service) -> None:
+    """What is left is what the gateway says, less what is on its way; and one is counted there and not listed yet."""
+    order = await running.outside.order(9_000)
+    await running.outside.fault("late_visible:2", order)
+    first = await running.refund(order, 4_000)
+    await running.waiters.wait(first.handle.id, 60, frozenset({"outcome_unknown"}))
+    second = await running.start(*await running.input_for(first.request.run_id, refund_arguments(order, 4_900)))
+    assert (await running.finish(second)).code is Code.OK
+    assert (await running.finish(first)).code is Code.OK
+    assert sorted(each["amount"] for each in await running.outside.effects(order)) == [4_000, 4_900]
 
 
 @pytest.mark.parametrize(("do", "sends"), [("commit_then_500", 1), ("drop_before_read", 2), ("in_use", 2)])

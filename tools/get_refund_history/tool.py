@@ -10,7 +10,6 @@ from tools.facts import OrderId, at_once, own_order
 from tools.protocol import Arguments, ReadTool, Refusal
 
 MAX_ITEMS = 20
-NOT_REFUNDED = ("failed", "canceled")
 
 
 class GetRefundHistoryArguments(Arguments):
@@ -54,7 +53,7 @@ class GetRefundHistory(ReadTool[GetRefundHistoryArguments, GetRefundHistoryResul
         return GetRefundHistoryResult(
             order_id=order.order_id,
             currency=order.currency,
-            refunded_cents=sum(each.amount_cents for each in refunds if each.status not in NOT_REFUNDED),
+            refunded_cents=sum(each.amount_cents for each in refunds if each.stands),
             refunds=tuple(
                 RefundLine(
                     refund_id=each.refund_id,

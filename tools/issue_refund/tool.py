@@ -93,9 +93,12 @@ class IssueRefund(WriteTool[IssueRefundArguments, IssueRefundFacts, IssueRefundR
             invalid_fields=("amount_cents",),
         )
 
-    async def in_facts(self, operation_ids: Set[str], facts: IssueRefundFacts, systems: Systems) -> Set[str]:
-        listed = await systems.payments.refunds(facts.payment.payment_id)
-        return operation_ids & {each.operation_id for each in listed}
+    async def in_facts(self, operation_ids: Set[str], facts: IssueRefundFacts, systems: Systems) -> Set[str] | None:
+        standing = [each for each in await systems.payments.refunds(facts.payment.payment_id) if each.stands]
+        if sum(each.amount_cents for each in standing) != facts.payment.refunded_cents:
+            # Another went out since the facts were read, or the list is behind.
+            return None
+        return operation_ids & {each.operation_id for each in standing}
 
     def matters(self, facts: IssueRefundFacts) -> dict[str, JsonValue]:
         return {
