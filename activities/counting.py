@@ -16,7 +16,8 @@ def windows(
     policy_tool: PolicyTool | None, binding: Binding, does: Mapping[str, JsonValue], claim: Claim | None
 ) -> list[Window]:
     """What to count against the run's binding; never against a value of the agent's choosing, save the order, which was
-    checked to be the customer's, and what makes two calls the same: `does`, the arguments that say what is done."""
+    checked to be the customer's, and what makes two calls alike: the amount, or all of `does`, the arguments that say
+    what is done."""
     if policy_tool is None:
         return []
     subjects = {
@@ -25,6 +26,7 @@ def windows(
         "tenant": TENANT,
         "customer": f"customer:{binding.customer_id}",
         "agent": f"agent:{binding.agent_id}",
+        "agent_amount": f"agent:{binding.agent_id}:{_amount(claim)}",
         "order": f"order:{does.get('order_id')}",
         "repeat": f"repeat:{digest({**does, 'customer_id': binding.customer_id})}",
     }
@@ -34,6 +36,10 @@ def windows(
         # Nothing is counted for this call by it, but the call is counted for other tools'.
         counted.append(Window("", TENANT, 0))
     return counted
+
+
+def _amount(claim: Claim | None) -> str:
+    return f"{claim.amount}:{claim.currency}" if claim else ""
 
 
 def _window(counter: Counter, subject: str, claim: Claim | None) -> Window:

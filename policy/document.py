@@ -55,7 +55,7 @@ RefusalCode = Annotated[Code, BeforeValidator(_may_be_said)]
 SwitchName = Annotated[str, BeforeValidator(_can_be_tripped)]
 Positive = Annotated[int, Field(ge=1, le=2**53 - 1)]
 Threshold = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
-Scope = Literal["run", "customer", "order", "agent", "tool", "tenant", "repeat"]
+Scope = Literal["run", "customer", "order", "agent", "agent_amount", "tool", "tenant", "repeat"]
 Measure = Literal["count", "amount"]
 WhenAbsent = Literal["resend", "review"]
 
@@ -64,9 +64,10 @@ class Total(Model):
     """A sum over earlier calls, for use in conditions as `totals.<name>`.
 
     Earlier calls are those of the same tool and tenant that ran, are parked or whose outcome is unknown; released ones
-    do not count, nor does the call being decided. `per` picks the run's, customer's, order's or agent's of them, those
-    with the same arguments for the same customer (`repeat`; the agent's own words and the key aside), or takes all
-    (`tool`; `tenant` takes those of the tenant's other tools in the policy too). `amount` adds minor units whatever
+    do not count, nor does the call being decided. `per` picks the run's, customer's, order's or agent's of them, the
+    agent's of the very same amount (`agent_amount`), those with the same arguments for the same customer (`repeat`; the
+    agent's own words and the key aside), or takes all (`tool`; `tenant` takes those of the tenant's other tools in the
+    policy too). `amount` adds minor units whatever
     their currency, which can only be stricter. `window` counts back from now; without one, everything counts.
     `unasked` leaves out the calls that waited for a person.
     """

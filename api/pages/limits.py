@@ -22,6 +22,7 @@ _WHOSE: dict[Scope, str] = {
     "customer": "each customer",
     "order": "each order",
     "agent": "each agent",
+    "agent_amount": "each amount of each agent",
     "tool": "all agents together",
     "tenant": "all agents and tools together",
     "repeat": "each call that is repeated",

@@ -22,7 +22,7 @@ from tests.chaos.people import Case, People
 from tests.chaos.plan import Call, Scenario, customer_line, order_line, scenarios
 from tests.chaos.wire import SETTLED, Agent, Wire, until_it_rests
 
-AGENTS, MANY_AGENTS = 8, 16
+AGENTS, MANY_AGENTS = 8, 40
 MANY_CALLS = 300
 _PATIENCE = 12
 _LAST_PATIENCE = 90

@@ -272,8 +272,9 @@ async def test_nine_refunds_under_the_threshold_are_not_nine_times_the_threshold
         (4_999, timedelta(hours=5), 4, "customer_24h", ("customer_id",)),
         (19_999, timedelta(seconds=1), 12, "agent_1h", ()),
         (19_999, timedelta(minutes=7), 50, "agent_24h", ()),
+        (4_999, timedelta(minutes=1), 4, "agent_same_1h", ("amount",)),
     ],
-    ids=["order", "customer's month", "customer's day", "agent's hour", "agent's day"],
+    ids=["order", "customer's month", "customer's day", "agent's hour", "agent's day", "agent's hour, evenly"],
 )
 async def test_however_it_is_split_a_person_is_asked_in_the_end(
     stopped: Stopped, amount: int, every: timedelta, free: int, rule: str, same: tuple[str, ...]
@@ -285,7 +286,8 @@ async def test_however_it_is_split_a_person_is_asked_in_the_end(
     for n in range(free + 3):
         order = "ord_8f2b91a04c7d" if "order_id" in same else f"ord_{n:012x}"
         binding = new_binding(tenant=base.tenant, **kept)
-        record = await Refund(amount, binding=binding, available=50_000, order_id=order).admit(ledger)
+        cents = amount if "amount" in same else amount - n
+        record = await Refund(cents, binding=binding, available=50_000, order_id=order).admit(ledger)
         assert record.details.decision is not None
         asked.append(record.details.decision.rule)
         await clock.advance(every)

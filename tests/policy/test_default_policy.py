@@ -148,6 +148,7 @@ def test_what_the_ledger_counts(default: Policy) -> None:
         ("customer_30d", "customer", 2_592_000, "amount"),
         ("agent_1h", "agent", 3_600, "amount"),
         ("agent_24h", "agent", 86_400, "amount"),
+        ("agent_same_1h", "agent_amount", 3_600, "amount"),
         ("same_10m", "repeat", 600, "count"),
         ("refunds_per_run", "run", None, "count"),
         ("refunds_per_hour", "tool", 3_600, "count"),
