@@ -118,7 +118,7 @@ class Load:
         if scenario.webhooks:
             await self.wire.sandbox("POST", "gateway", "/_webhooks", scenario.webhooks)
         body = {
-            "agent_id": "example-agent",
+            "agent_id": f"example-agent-{scenario.customer_id}",
             "actor_id": "user_example",
             "customer_id": scenario.customer_id,
             "tools": ["issue_refund", "cancel_order", "change_shipping_address", "lookup_orders"],

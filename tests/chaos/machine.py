@@ -86,15 +86,14 @@ _MUCH = 10**9
 
 
 def policy_for(size: Size) -> str:
-    """The default policy with a run's limits, and with a hold that expires while it lasts. One agent makes all calls of
-    a run, in minutes: what the policy bounds beside its orders and customers is as much more than a run comes to."""
+    """The default policy with a run's limits, and with a hold that expires while it lasts. All of it happens within
+    minutes: what the policy bounds for everyone together is much more than a run comes to."""
     policy = yaml.safe_load(DEFAULT_POLICY.read_text(encoding="utf-8"))
     refund = policy["tools"]["issue_refund"]
     sizes = {"refunds_per_run": RUN_LIMIT, "refunds_per_hour": size.refunds_per_hour}
     for limit in refund["limits"]:
-        shared = limit["per"] in ("agent", "tool", "tenant")
+        shared = limit["per"] in ("tool", "tenant")
         limit["max"] = sizes.get(limit["name"], _MUCH if shared else limit["max"])
-    refund["thresholds"] |= {"agent_1h_cents": _MUCH, "agent_24h_cents": _MUCH}
     refund["breaker"]["max"] = size.refunds_per_hour + 1
     policy["defaults"]["parked"] = {"per_agent": size.calls, "per_tenant": size.calls}
     for rule in refund["rules"]:
