@@ -1,17 +1,15 @@
 """Reads policy files: YAML without its surprises, and the shape of what it holds."""
 
 import json
-import re
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from policy.document import Defaults, PolicyDocument, PolicyName, ToolText
 from policy.problems import PolicyError, Problem
+from schemas import strict_yaml
 from schemas.base import Model
 from schemas.tools import ToolName
 
@@ -29,36 +27,6 @@ class Loaded(NamedTuple):
 
     document: PolicyDocument
     file_of: dict[str, str]
-
-
-class _Loader(yaml.SafeLoader):
-    """No repeated keys, and only `true`, `false`, `null` and decimal integers mean something other than text.
-
-    YAML 1.1 would read `no` as false, `24:00` as 1440 and `010` as 8.
-    """
-
-    yaml_implicit_resolvers = {}  # noqa: RUF012 - how PyYAML is told
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
-                raise yaml.constructor.ConstructorError(None, None, "a name must be text", key.start_mark)
-            if key.value in seen:
-                problem = f"{key.value} is given twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-for _tag, _pattern, _first in (
-    ("bool", r"true|false", "tf"),
-    ("int", r"-?(?:0|[1-9][0-9_]*)", "-0123456789"),
-    ("null", r"null|~|", ["n", "~", ""]),
-):
-    _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]  # untyped stub
-        f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"), list(_first)
-    )
 
 
 def read_document(path: Path) -> Loaded:
@@ -105,26 +73,20 @@ def _joined(path: Path, files: dict[str, _PolicyFile]) -> Loaded:
 def _read_file(path: Path) -> _PolicyFile:
     content: object = None
     try:
-        content = _Loader(path.read_text(encoding="utf-8")).get_single_data()
+        content, _ = strict_yaml.loads(path.read_text(encoding="utf-8"))
         # Through JSON, since strict JSON mode takes a list for a tuple and still refuses every other conversion.
         return _PolicyFile.model_validate_json(json.dumps(content))
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:
         what = "is not UTF-8 text"
-    except yaml.YAMLError as error:
-        what = _yaml_problem(error)
+    except strict_yaml.UnreadableError as error:
+        what = str(error)
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, ValidationError):
             raise PolicyError([_shape_problem(str(path), content, each) for each in error.errors()]) from None
-        what = "holds something that is neither text, a whole number, a list nor a mapping of names"
+        what = strict_yaml.ODD
     raise PolicyError([Problem(str(path), "", what)])
-
-
-def _yaml_problem(error: yaml.YAMLError) -> str:
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return "is not YAML"
-    return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {error.problem}"
 
 
 def _shape_problem(file: str, content: object, error: ErrorDetails) -> Problem:

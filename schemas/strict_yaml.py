@@ -1,0 +1,79 @@
+"""YAML without its surprises, for files that people write; and where in the file each thing stands."""
+
+import re
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import yaml
+
+Path = tuple[int | str, ...]
+"""The names and indexes that lead to a value."""
+
+
+ODD = "holds something that is neither text, a whole number, a list nor a mapping of names"
+
+
+class UnreadableError(Exception):
+    """Not YAML, or YAML that means two things. Says the line and what is wrong with it, never the file's text."""
+
+
+class _Loader(yaml.SafeLoader):
+    """No repeated keys, and only `true`, `false`, `null` and decimal integers mean something other than text.
+
+    YAML 1.1 would read `no` as false, `24:00` as 1440 and `010` as 8.
+    """
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - how PyYAML is told
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+                raise yaml.constructor.ConstructorError(None, None, "a name must be text", key.start_mark)
+            if key.value in seen:
+                problem = f"{key.value} is given twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"true|false", "tf"),
+    ("int", r"-?(?:0|[1-9][0-9_]*)", "-0123456789"),
+    ("null", r"null|~|", ["n", "~", ""]),
+):
+    _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]  # untyped stub
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"), list(_first)
+    )
+
+
+def loads(text: str) -> tuple[object, dict[Path, int]]:
+    """(what the one document of `text` says, the line that each value in it begins on). Raises UnreadableError."""
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        content: object = None
+        if node is not None:
+            content = loader.construct_document(node)  # pyright: ignore[reportUnknownMemberType]  # untyped stub
+        return content, dict(_lines(node, ())) if node is not None else {}
+    except yaml.YAMLError as error:
+        raise UnreadableError(_problem(error)) from None
+    except (ValueError, RecursionError):
+        raise UnreadableError(ODD) from None
+
+
+def _lines(node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
+    yield path, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from _lines(value, (*path, key.value))
+            yield (*path, key.value), key.start_mark.line + 1
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _lines(value, (*path, index))
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return "is not YAML"
+    return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {error.problem}"
