@@ -9,7 +9,7 @@ PYTHON ?= python3
 WORKERS ?= 4
 BIN := .venv/bin
 STAMP := .venv/.synced
-CODE := schemas policy tools gateways ledger activities workflows api runtime sandbox tests docs $(wildcard client worker.py)
+CODE := schemas policy tools gateways ledger notices activities workflows api runtime sandbox tests docs $(wildcard client worker.py)
 
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
