@@ -1,9 +1,9 @@
 """What a kill switch reaches."""
 
-from ledger.switches import Reach
+from ledger.switches import Reach, ReachOf
 from schemas.calls import Binding
 from schemas.decisions import Approval
-from schemas.switches import EVERYONE, Switch, of_call
+from schemas.switches import EVERYONE, Switch, of_call, parse
 from tools.catalog import Catalog
 
 
@@ -31,6 +31,11 @@ def reach_of(switch: Switch, tenant: str, catalog: Catalog) -> Reach:
             return Reach(tenant=only, run_id=switch.value)
         case "all":
             return Reach(tenant=only)
+
+
+def reaches(catalog: Catalog) -> ReachOf:
+    """What the switches cover, by their tenants and names."""
+    return lambda tenant, name: reach_of(parse(name), tenant, catalog)
 
 
 def covering(approval: Approval, catalog: Catalog) -> list[str]:

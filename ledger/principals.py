@@ -20,9 +20,10 @@ from schemas.ids import new_run_id
 _SQL = load("principals")
 TokenKind = Literal["service", "run", "approver", "operator"]
 _PREFIX: dict[TokenKind, str] = {"service": "cs_svc", "run": "cs_run", "approver": "cs_apr", "operator": "cs_opr"}
-_HASHER = PasswordHasher()
-# Verified when the user is unknown, so that a wrong name takes as long as a wrong password.
-_NOBODY = _HASHER.hash(secrets.token_hex(16))
+HASHER = PasswordHasher()
+# Verified when the user is unknown, so that a wrong name takes as long as a wrong password. Of a secret that nobody
+# knows, and made beforehand: it would cost every process a tenth of a second and 64 MiB at its start.
+NOBODYS_HASH = "$argon2id$v=19$m=65536,t=3,p=4$T/XOjenBseoVaCk7ZyiZ9g$MJ3g+DiJd6TwL+HvFrszjpbO17UxtMXMbLUi1LC4sAk"
 _HASHES_AT_ONCE = 4
 # 128 bits in base64url.
 _SHORTEST = 22
@@ -163,7 +164,7 @@ class Principals:
     ) -> bool:
         """Whether the person was new; an existing account is left as it is."""
         async with self._hashing:
-            hashed = await asyncio.to_thread(_HASHER.hash, password)
+            hashed = await asyncio.to_thread(HASHER.hash, password)
         added = await self._database.tenant(tenant).fetchval(
             _SQL["upsert_user"], tenant, username.lower(), display_name, hashed, list(roles)
         )
@@ -180,7 +181,7 @@ class Principals:
         row = await self._database.system.fetchrow(_SQL["user"], username.lower())
         try:
             async with self._hashing:
-                await asyncio.to_thread(_HASHER.verify, row["password_hash"] if row else _NOBODY, password)
+                await asyncio.to_thread(HASHER.verify, row["password_hash"] if row else NOBODYS_HASH, password)
         except (VerificationError, InvalidHashError):
             return None
         if row is None:

@@ -1,8 +1,10 @@
 """Kill switches. They stop what has not begun: no write begins after the change was acknowledged."""
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from ledger.data_keys import DataKeys
 from ledger.database import Pool
@@ -22,6 +24,10 @@ class Reach:
     tools: tuple[str, ...] | None = None
     agent_id: str | None = None
     run_id: str | None = None
+
+
+ReachOf = Callable[[str, str], Reach]
+"""What the switch of a tenant, by its name, covers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +79,9 @@ class Switches:
         await asyncio.sleep(PERMIT.total_seconds())
         return SwitchOff(tenant=tenant, name=name, off_at=off_at, off_by=by, reason=reason, deadlines=deadlines)
 
-    async def turn_on(self, tenant: str, name: str, reach: Reach, *, by: str, reason: str) -> bool:
-        """Turn a switch on again; whether it was off. Deadlines that it paused go on from where they were."""
+    async def turn_on(self, tenant: str, name: str, reach_of: ReachOf, *, by: str, reason: str) -> bool:
+        """Turn a switch on again; whether it was off. Deadlines that it paused go on from where they were, if no other
+        switch pauses them."""
         async with self._reserved.acquire() as connection:
             await self._keys.for_subject(connection, tenant, NO_CUSTOMER)
             async with connection.transaction():
@@ -82,7 +89,12 @@ class Switches:
                 if was is None:
                     return False
                 if was["deadlines"] == "pause":
-                    await connection.execute(_SQL["prolong"], *_columns(reach), was["was_off"])
+                    others = [SwitchOff(**row) for row in await connection.fetch(_SQL["off_switches"], _named(tenant))]
+                    pausing = [
+                        (each.off_at, reach_of(each.tenant, each.name)) for each in others if each.deadlines == "pause"
+                    ]
+                    columns = _columns(reach_of(tenant, name))
+                    await connection.execute(_SQL["prolong"], *columns, was["off_at"], _as_json(pausing))
                 changed = SwitchChanged(switch=name, off=False, by=by, reason=reason, deadlines=was["deadlines"])
                 await append(connection, self._keys, tenant, stream_of(tenant), [changed])
                 return True
@@ -107,6 +119,16 @@ class Permits:
         return await self._pool.fetchval(_SQL["pauses"], tenant, names) is True
 
 
+def _named(tenant: str | None) -> str | None:
+    return None if tenant == EVERYONE else tenant
+
+
 def _columns(reach: Reach) -> tuple[object, ...]:
-    tenant = None if reach.tenant == EVERYONE else reach.tenant
-    return tenant, None if reach.tools is None else list(reach.tools), reach.agent_id, reach.run_id
+    return _named(reach.tenant), None if reach.tools is None else list(reach.tools), reach.agent_id, reach.run_id
+
+
+def _as_json(pausing: Sequence[tuple[datetime, Reach]]) -> str:
+    names = ("tenant", "tools", "agent_id", "run_id", "off_at")
+    return json.dumps(
+        [dict(zip(names, (*_columns(reach), off_at.isoformat()), strict=True)) for off_at, reach in pausing]
+    )

@@ -16,7 +16,7 @@ from api.pages.forms import Fields, ProtectedForm
 from api.pages.operations import only_operators
 from api.pages.rendering import render
 from api.pages.routing import READS, PageError, page_router
-from api.reach import NotYoursError, reach_of
+from api.reach import NotYoursError, reach_of, reaches
 from api.sessions import SignedIn
 from ledger.principals import Person
 from ledger.switches import Covered
@@ -119,8 +119,8 @@ async def _turn_on(request: Request, services: Context, person: Person, form: Fi
         return await _ask_to_turn_on(request, services, person, current, _CHANGED, reason)
     if objection := _objection_to(reason, "Say why you turn it on."):
         return await _ask_to_turn_on(request, services, person, current, objection, reason)
-    reach = reach_of(parse(name), person.tenant, services.catalog)
-    if not await services.ledger.switches.turn_on(person.tenant, name, reach, by=person.username, reason=reason):
+    reach_of = reaches(services.catalog)
+    if not await services.ledger.switches.turn_on(person.tenant, name, reach_of, by=person.username, reason=reason):
         return await _show(request, services, person, _ON_ALREADY)
     return RedirectResponse(PATH, HTTPStatus.SEE_OTHER)
 

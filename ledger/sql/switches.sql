@@ -25,7 +25,7 @@ RETURNING off_at
 SELECT off_at FROM switches WHERE tenant = $1 AND name = $2
 
 -- name: turn_on
-DELETE FROM switches WHERE tenant = $1 AND name = $2 RETURNING off_at, deadlines, clock_timestamp() - off_at AS was_off
+DELETE FROM switches WHERE tenant = $1 AND name = $2 RETURNING off_at, deadlines
 
 -- name: pauses
 -- Whether the deadlines of a call are paused.
@@ -33,9 +33,16 @@ SELECT EXISTS (SELECT FROM switches
                WHERE tenant IN ($1, '*') AND name = ANY($2::text[]) AND deadlines = 'pause')
 
 -- name: prolong
--- What waited while its deadline was paused has as long left as when that began.
-UPDATE approvals a SET expires_at = a.expires_at + $5::interval FROM calls c
-WHERE c.request_id = a.request_id AND a.status = 'open'
+-- What waited while its deadline was paused since then has as long left as when that began. Where another switch pauses
+-- it too, only the time before that one was turned off is added: when it is turned on, the rest is.
+UPDATE approvals a SET expires_at = a.expires_at + p.added
+FROM calls c CROSS JOIN LATERAL (
+    SELECT least(clock_timestamp(), min(o.off_at)) - $5::timestamptz AS added
+    FROM jsonb_to_recordset($6) AS o (tenant text, tools jsonb, agent_id text, run_id text, off_at timestamptz)
+    WHERE (o.tenant IS NULL OR c.tenant = o.tenant) AND (o.tools IS NULL OR o.tools ? c.tool)
+      AND (o.agent_id IS NULL OR c.agent_id = o.agent_id) AND (o.run_id IS NULL OR c.run_id = o.run_id)
+) p
+WHERE c.request_id = a.request_id AND a.status = 'open' AND p.added > interval '0'
   AND ($1::text IS NULL OR a.tenant = $1) AND ($2::text[] IS NULL OR a.tool = ANY($2))
   AND ($3::text IS NULL OR c.agent_id = $3) AND ($4::text IS NULL OR c.run_id = $4)
 RETURNING a.approval_id

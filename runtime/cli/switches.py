@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from api.reach import NotYoursError, reach_of
+from api.reach import NotYoursError, reach_of, reaches
 from ledger.ledger import Ledger
 from ledger.switches import Covered, Reach
 from runtime.cli.connecting import DataOption, JsonOption, whoami, with_ledger
@@ -82,10 +82,10 @@ def off(
 def on(name: Name, reason: Reason, tenant: Tenant = None, tools: ToolsPath = None, data: DataOption = None) -> None:
     """Turn a switch on again; exit 1 when it was not off."""
     switch, whose, why = _parsed(name), tenant or EVERYONE, _said(reason)
-    reach = _reach(switch, whose, tools)
+    _reach(switch, whose, tools)
 
     async def turn(ledger: Ledger) -> bool:
-        return await ledger.switches.turn_on(whose, str(switch), reach, by=whoami(), reason=why)
+        return await ledger.switches.turn_on(whose, str(switch), reaches(_catalog(tools)), by=whoami(), reason=why)
 
     if not with_ledger(data, turn):
         raise CommandError(f"{switch} is not off")
@@ -100,11 +100,8 @@ def _parsed(name: str) -> Switch:
 
 
 def _reach(switch: Switch, tenant: str, tools: Path | None) -> Reach:
-    """The team's own tools are of a class, too."""
     try:
-        return reach_of(switch, tenant, Catalog.load(*([] if tools is None else [tools])))
-    except CatalogError as error:
-        raise CommandError("; ".join(error.problems)) from None
+        return reach_of(switch, tenant, _catalog(tools))
     except NotYoursError:
         raise typer.BadParameter("a tenant's switch can only name that tenant", param_hint="--tenant") from None
 
@@ -113,3 +110,11 @@ def _said(reason: str) -> str:
     if not reason.strip():
         raise typer.BadParameter("say why", param_hint="--reason")
     return reason.strip()[:500]
+
+
+def _catalog(tools: Path | None) -> Catalog:
+    """The team's own tools are of a class, too."""
+    try:
+        return Catalog.load(*([] if tools is None else [tools]))
+    except CatalogError as error:
+        raise CommandError("; ".join(error.problems)) from None

@@ -59,6 +59,8 @@ class DemoAgent:
         self._world = world
         self._run_tokens: dict[str, str] = {}
         self._keys = {step.name: os.urandom(16).hex() for step in SCRIPT}
+        # Another one each time: what agents did in the last hour counts.
+        self._agent_id = f"{AGENT_ID}-{os.urandom(4).hex()}"
 
     async def play(self, step: Step, note: Callable[[str], None]) -> Played:
         """Make the step's call and wait until it has settled or parked. `note` is told what happens meanwhile.
@@ -88,7 +90,7 @@ class DemoAgent:
         if customer not in self._run_tokens:
             tools = sorted({step.tool for step in SCRIPT if step.customer == customer})
             self._run_tokens[customer] = await self._api.open_run(
-                agent_id=AGENT_ID, actor_id=ACTOR_ID, customer_id=self._world.customer_ids[customer], tools=tools
+                agent_id=self._agent_id, actor_id=ACTOR_ID, customer_id=self._world.customer_ids[customer], tools=tools
             )
         return self._run_tokens[customer]
 

@@ -16,7 +16,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.closing import Closing
 from activities.patience import Patience
 from activities.previewing import Previewing
-from api.reach import reach_of
+from api.reach import reaches
 from gateways.accounts import Course
 from gateways.protocols import PaymentGateway, RefundRequest
 from ledger.database import connect
@@ -27,7 +27,7 @@ from schemas.calls import CallRef, PreviewInput, Progress
 from schemas.codes import Code
 from schemas.effects import Attempt
 from schemas.ids import new_request_id
-from schemas.switches import EVERYONE, PERMIT, parse
+from schemas.switches import EVERYONE, PERMIT
 from tests.activities.desk import Desk
 from tests.loopback import plain_client
 from tests.service import Service, address_of, refund_arguments, systems_of
@@ -72,8 +72,8 @@ async def turn_off(service: Service, tenant: str, name: str) -> None:
 
 
 async def turn_on(service: Service, tenant: str, name: str) -> None:
-    ledger, reach = service.core.ledger, reach_of(parse(name), tenant, service.core.catalog)
-    assert await ledger.switches.turn_on(tenant, name, reach, by="olga", reason="it is over")
+    switches = service.core.ledger.switches
+    assert await switches.turn_on(tenant, name, reaches(service.core.catalog), by="olga", reason="it is over")
 
 
 @asynccontextmanager
@@ -492,3 +492,47 @@ async def test_deadlines_are_paused_or_run_on(wired: Service, deadlines: Any, mo
     progress = await _expire(desk, approval.request_id)
     assert (progress.next, progress.expires_at) == ("hold", prolonged.expires_at), "the workflow waits for that now"
     assert (await desk.approved(prolonged)).code is Code.OK
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "paused"),
+    [
+        # Minutes: when it is turned off, and on.
+        ((0, 60), (10, 30), 60),
+        ((0, 60), (30, 90), 90),
+        ((0, 20), (40, 60), 40),
+        ((0, 60), (0, 60), 60),
+    ],
+    ids=["within", "overlapping", "apart", "together"],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+async def test_a_deadline_that_two_switches_pause_moves_by_the_time_that_it_was_paused(
+    wired: Service,
+    first: tuple[int, int],
+    second: tuple[int, int],
+    paused: int,
+    swapped: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ledger.switches.PERMIT", timedelta(0))
+    desk, ledger = Desk(wired), wired.core.ledger
+    approval = await desk.parked(await wired.outside.order(50_000))
+    before = approval.expires_at
+    names = ["class:money_movement", "agent:support-bot"]
+    off = dict(zip(reversed(names) if swapped else names, (first, second), strict=True))
+    turns = sorted((minute, turn == 1, name) for name, span in off.items() for turn, minute in enumerate(span))
+    now = 0
+    for minute, is_on, name in turns:
+        # Time goes by: what was, was so much longer ago.
+        ago = timedelta(minutes=minute - now)
+        await ledger.system.execute(
+            "UPDATE switches SET off_at = off_at - $1::interval WHERE tenant = $2", ago, approval.tenant
+        )
+        now = minute
+        if is_on:
+            await turn_on(wired, approval.tenant, name)
+        else:
+            await ledger.switches.turn_off(approval.tenant, name, by="olga", reason="an example", deadlines="pause")
+    after = await desk.service.approval(await desk.record(approval.request_id))
+    moved = after.expires_at - before
+    assert timedelta(0) <= moved - timedelta(minutes=paused) < timedelta(seconds=30)

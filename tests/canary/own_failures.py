@@ -207,4 +207,4 @@ async def _unlocked_after(world: World) -> AsyncGenerator[Callable[[], Awaitable
     try:
         yield lock
     finally:
-        assert await switches.turn_on(TENANT, "vault", Reach(tenant=TENANT), by="olga", reason="it is over")
+        assert await switches.turn_on(TENANT, "vault", lambda *_: Reach(tenant=TENANT), by="olga", reason="it is over")

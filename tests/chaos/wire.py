@@ -11,7 +11,7 @@ import httpx
 
 from tests.chaos.journal import Journal
 
-_AGAIN_SECONDS = (0.3, 1.5)
+_AGAIN_SECONDS = (0.5, 4.0)
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class RunningStack:
 
     def open_run(self, customer_id: str) -> str:
         body = {
-            "agent_id": "example-agent",
+            "agent_id": f"example-agent-{customer_id}",
             "actor_id": "user_example",
             "customer_id": customer_id,
             "tools": ["issue_refund", "lookup_orders"],

@@ -44,7 +44,9 @@ class Shop:
 
     async def turn_on(self) -> None:
         reach = Reach(tenant=self.tenant)
-        assert await self.ledger.switches.turn_on(self.tenant, SWITCH, reach, by="olga", reason="it was a sale")
+        assert await self.ledger.switches.turn_on(
+            self.tenant, SWITCH, lambda *_: reach, by="olga", reason="it was a sale"
+        )
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ledger import principals
 from ledger.ledger import Ledger
 from ledger.principals import OpenedRun, Principal, TokenKind, new_token
 
@@ -190,3 +191,7 @@ async def test_a_wrong_password_and_an_unknown_name_are_refused_alike(ledger: Le
     assert await ledger.principals.sign_in("nobody", PASSWORD) is None
     assert not await ledger.principals.add_user("acme", "Ana", "Another", "another password", ["operator"])
     assert await ledger.principals.sign_in("ana", "another password") is None
+
+
+def test_a_wrong_name_is_as_much_work_as_a_wrong_password() -> None:
+    assert not principals.HASHER.check_needs_rehash(principals.NOBODYS_HASH)

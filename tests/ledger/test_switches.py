@@ -100,7 +100,7 @@ async def test_every_change_is_an_event_with_who_and_why_and_the_chain_holds(
             for n, (where, name) in enumerate(turns)
         )
     )
-    assert await other.switches.turn_on(tenant, ALL, Reach(tenant=tenant), by="otto", reason="it is over")
+    assert await other.switches.turn_on(tenant, ALL, lambda *_: Reach(tenant=tenant), by="otto", reason="it is over")
     changes = await _changes(ledger, tenant)
     assert {(each.switch, each.by, each.reason, each.deadlines) for each in changes[:3]} == {
         (name, f"olga {n}", f"because {n}", "pause") for n, (_, name) in enumerate(turns)
@@ -133,7 +133,9 @@ async def test_a_change_that_fails_halfway_is_none(ledger: Ledger, monkeypatch: 
 
 async def test_turning_on_what_is_on_says_so_and_records_nothing(ledger: Ledger) -> None:
     tenant = new_binding().tenant
-    assert not await ledger.switches.turn_on(tenant, ALL, Reach(tenant=tenant), by="olga", reason="to be sure")
+    assert not await ledger.switches.turn_on(
+        tenant, ALL, lambda *_: Reach(tenant=tenant), by="olga", reason="to be sure"
+    )
     assert await _changes(ledger, tenant) == []
 
 
@@ -148,9 +150,11 @@ async def test_everyones_stop_each_tenant_and_stay_off_when_a_tenant_turns_its_o
     assert [each.tenant for each in await ledger.switches.off(mine.tenant)] == [EVERYONE, mine.tenant]
     assert [each.tenant for each in await ledger.switches.off(others.tenant)] == [EVERYONE]
     assert [each.tenant for each in await ledger.switches.off(None)] == [EVERYONE, mine.tenant]
-    assert await ledger.switches.turn_on(mine.tenant, ALL, Reach(tenant=mine.tenant), by="olga", reason="over")
+    assert await ledger.switches.turn_on(
+        mine.tenant, ALL, lambda *_: Reach(tenant=mine.tenant), by="olga", reason="over"
+    )
     assert (await Refund(1_000, binding=mine).admit(ledger)).code is OFF
-    assert await ledger.switches.turn_on(EVERYONE, ALL, Reach(), by="olga", reason="over")
+    assert await ledger.switches.turn_on(EVERYONE, ALL, lambda *_: Reach(), by="olga", reason="over")
     assert (await Refund(1_000, binding=mine).admit(ledger)).code is Code.IN_PROGRESS
 
 
@@ -181,7 +185,9 @@ async def test_they_work_when_every_other_connection_is_taken(database: str) -> 
                 await ledger.switches.turn_off(tenant, "all", by="olga", reason="an example")
                 assert [each.name for each in await ledger.switches.off(tenant)] == ["all"]
                 assert await ledger.switches.covered(Reach(tenant=tenant)) == Covered(0, 0, 0, 0)
-                assert await ledger.switches.turn_on(tenant, "all", Reach(tenant=tenant), by="olga", reason="over")
+                assert await ledger.switches.turn_on(
+                    tenant, "all", lambda *_: Reach(tenant=tenant), by="olga", reason="over"
+                )
     finally:
         await opened.close()
 
@@ -223,7 +229,7 @@ async def test_a_paused_deadline_is_prolonged_by_the_time_that_it_was_off(ledger
             deadlines=deadlines,  # pyright: ignore[reportArgumentType]  # the two there are
         )
         await ledger.system.execute("UPDATE switches SET off_at = off_at - interval '2 hours'")
-        assert await ledger.switches.turn_on(covered.tenant, ALL, reach, by="olga", reason="over")
+        assert await ledger.switches.turn_on(covered.tenant, ALL, lambda *_: reach, by="olga", reason="over")
         assert await _left(ledger, covered.tenant) == pytest.approx(before + longer, abs=1)
         assert await _left(ledger, others.tenant) == pytest.approx(theirs, abs=1)
 
@@ -249,7 +255,7 @@ async def test_only_what_a_switch_reaches_is_prolonged_and_counted(
     assert (await ledger.switches.covered(reach)).parked == prolonged
     await ledger.switches.turn_off(EVERYONE, ALL, by="olga", reason="an example", deadlines="pause")
     await ledger.system.execute("UPDATE switches SET off_at = off_at - interval '2 hours'")
-    assert await ledger.switches.turn_on(EVERYONE, ALL, reach, by="olga", reason="over")
+    assert await ledger.switches.turn_on(EVERYONE, ALL, lambda *_: reach, by="olga", reason="over")
     assert await _left(ledger, approval.tenant) == pytest.approx(before + (120 if prolonged else 0), abs=1)
 
 

@@ -203,7 +203,7 @@ async def test_while_it_is_locked_nothing_is_selected(
             await selected(ledger, system=system)
     if whose != EVERYONE:
         assert await selected(ledger, tenant="globex") == SECRET
-    assert await ledger.switches.turn_on(whose, "vault", Reach(), by="olga", reason="over")
+    assert await ledger.switches.turn_on(whose, "vault", lambda *_: Reach(), by="olga", reason="over")
     assert await selected(ledger) == SECRET
 
 
