@@ -72,6 +72,6 @@ async def ledger(settings: str) -> AsyncIterator[Ledger]:
     """The ledger that the commands find."""
     database = await connect(settings)
     # The same hash, without the work that is meant to slow a guesser.
-    with patch.object(principals, "_HASHER", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)):
+    with patch.object(principals, "HASHER", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)):
         yield Ledger.over(database, MasterKey(MASTER))
     await database.close()
