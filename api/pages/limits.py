@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from api.context import Context
+from api.pages.charts import Row, Series, Stacked, stacked
 from api.pages.coverage import in_words
 from api.pages.text import span, words
 from api.pages.views import tool_title
@@ -27,6 +28,7 @@ _WHOSE: dict[Scope, str] = {
     "tenant": "all agents and tools together",
     "repeat": "each call that is repeated",
 }
+_BECAME = (Series("done", "done"), Series("open", "not ended yet"), Series("nothing", "came to nothing"))
 # Whose counter is one number for a tenant.
 _ONE_NUMBER: tuple[Scope, ...] = ("tool", "tenant")
 
@@ -79,28 +81,22 @@ class ToolLimits:
     hours: tuple[Hour, ...]
 
     @property
-    def bars(self) -> list["Bar"]:
-        return bars(self.hours)
+    def asked(self) -> int:
+        return sum(each.asked for each in self.hours)
+
+    @property
+    def busiest(self) -> int:
+        return max(each.asked for each in self.hours)
+
+    @property
+    def chart(self) -> Stacked:
+        label = f"{self.title}, by the hour: {self.asked} asked for in {HOURS} hours, at most {self.busiest} in one."
+        return stacked(label, "Hour (UTC)", _BECAME, [_row(each) for each in self.hours])
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One hour of a chart: heights in hundredths of the highest hour, what is done from the ground, the rest on it."""
-
-    hour: Hour
-    done: int
-    open: int
-    nothing: int
-
-
-def bars(hours: Sequence[Hour]) -> list[Bar]:
-    """An hour with anything at all is drawn."""
-    highest = max((each.asked for each in hours), default=0)
-
-    def height(count: int) -> int:
-        return -(-count * 100 // highest) if highest else 0
-
-    return [Bar(each, height(each.done), height(each.open), height(each.nothing)) for each in hours]
+def _row(hour: Hour) -> Row:
+    counts = (hour.done, hour.open, hour.nothing)
+    return Row(hour.hour.strftime("%H"), hour.hour.strftime("%d %b %H:%M"), counts)
 
 
 def amount(minor_units: int) -> str:

@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from html import unescape
 
 import pytest
 
-from api.pages.limits import amount, bars
+from api.pages.limits import amount
 from ledger.streams import denials_of
-from ledger.usage import Hour
 from schemas.events import EgressDenied
 from tests.api.parked import TENANT, Office, confirm, lose_answer, office
 from tests.api.test_pages import HOSTILE, sign_in
@@ -104,17 +102,6 @@ async def test_refunds_are_drawn_by_the_hour(desk: Office) -> None:
     assert len(numbers) == 24
     assert re.findall(r"\d+", numbers[-1]) == ["1", "1", "1"] or re.findall(r"\d+", numbers[-2]) == ["1", "1", "1"]
     assert "style=" not in html
-
-
-def test_the_highest_hour_fills_the_chart_and_a_single_call_is_drawn() -> None:
-    now = datetime(2026, 11, 30, 12, tzinfo=UTC)
-    nothing, one, many = Hour(now, 0, 0, 0), Hour(now, 0, 1, 0), Hour(now, 250, 150, 100)
-    assert [(each.done, each.open, each.nothing) for each in bars([nothing, one, many])] == [
-        (0, 0, 0),
-        (0, 1, 0),
-        (50, 30, 20),
-    ]
-    assert [each.done for each in bars([nothing])] == [0]
 
 
 def test_amounts_have_two_decimals() -> None:

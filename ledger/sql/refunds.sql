@@ -1,0 +1,14 @@
+-- name: refunds
+-- Calls of the tools in $4 that were asked for in a period, after a call's id, with what their events say of the effect.
+SELECT c.request_id, c.tenant, c.agent_id, c.rule, c.status, c.review, c.key_id, c.details, e.*
+FROM calls c
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE type = 'effect.intended') > 1 AS sent_again,
+           count(*) FILTER (WHERE type = 'effect.unknown') > 0 AS was_unknown,
+           count(*) FILTER (WHERE type = 'effect.reversed') > 0 AS was_reversed,
+           count(*) FILTER (WHERE type = 'review.concluded') > 0 AS by_person
+    FROM events WHERE request_id = c.request_id
+) e
+WHERE ($1::text IS NULL OR c.tenant = $1) AND c.created_at >= $2 AND c.created_at < $3 AND c.tool = ANY($4::text[])
+  AND c.request_id > $5
+ORDER BY c.request_id LIMIT $6
