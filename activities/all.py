@@ -8,6 +8,7 @@ from activities.closing import Closing
 from activities.decisions import Decisions
 from activities.effects import Effects
 from activities.inspecting import Inspecting
+from activities.notifying import Notifying
 from activities.previewing import Previewing
 from activities.services import Services
 
@@ -24,6 +25,7 @@ def workflow_activities(services: Services) -> Sequence[Activity]:
         closing.deny,
         closing.expire,
         closing.withdraw,
+        Notifying(services).give_up,
     ]
 
 
@@ -39,4 +41,5 @@ def effect_activities(services: Services) -> Sequence[Activity]:
         inspecting.inspect,
         inspecting.resend,
         inspecting.recheck,
+        Notifying(services).send,
     ]

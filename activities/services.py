@@ -15,6 +15,7 @@ from gateways.protocols import Systems
 from ledger.ledger import Ledger, TenantLedger
 from ledger.records import CallRecord
 from ledger.signing import DecisionVerifier
+from notices.registry import Telling
 from policy.model import Policy
 from schemas.ids import tenant_of
 from tools.catalog import Catalog, Entry
@@ -35,6 +36,7 @@ class Services:
     approved calls, effects run on the task queue `{task_queue}-{manifest.queue}`.
     `systems` is None where no credential is held: calls are admitted on their effects' queue then.
     `tenant` is whose operators find what belongs to no tenant.
+    `telling` is what notices are sent with, where this process serves the queue of messages.
     `committed` is called with the workflow id of each call that this process just moved on, `reached` at each crash
     point, which outside of the fault machine is nothing.
     """
@@ -50,6 +52,7 @@ class Services:
     committed: Callable[[str], None]
     patience: Patience = field(default_factory=Patience)
     reached: Callable[[CrashPoint], None] = lambda point: None
+    telling: Telling | None = None
 
     @property
     def here(self) -> TenantLedger:

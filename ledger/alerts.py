@@ -13,16 +13,17 @@ _SQL = load("alerts")
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that happened to a call, and how the call stands now."""
+    """Something that happened to a call, and how the call stands now; or to a channel that people are told by."""
 
     alert_id: int
-    request_id: str
+    request_id: str | None
     kind: AlertKind
     at: datetime
-    tool: str
-    status: Status
-    workflow_id: str
+    tool: str | None
+    status: Status | None
+    workflow_id: str | None
     review: ReviewReason | None
+    channel: str | None
 
 
 class Alerts:

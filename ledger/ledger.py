@@ -11,6 +11,7 @@ from ledger.data_keys import DataKeys
 from ledger.database import Database, Pool
 from ledger.diagnostics import Diagnostics
 from ledger.keys import MasterKey
+from ledger.notices import Notices
 from ledger.principals import Principals
 from ledger.reviews import Reviews
 from ledger.streams import Streams
@@ -31,6 +32,7 @@ class TenantLedger:
     reviews: Reviews
     permits: Permits
     usage: Usages
+    notices: Notices
 
     @classmethod
     def over(cls, pool: Pool, keys: DataKeys) -> "TenantLedger":
@@ -44,6 +46,7 @@ class TenantLedger:
             Reviews(pool, calls),
             Permits(pool),
             Usages(pool),
+            Notices(pool),
         )
 
 
@@ -60,6 +63,7 @@ class Ledger:
     calls: Calls
     diagnostics: Diagnostics
     alerts: Alerts
+    notices: Notices
     switches: Switches
     streams: Streams
     vault: Vault
@@ -79,6 +83,7 @@ class Ledger:
             everyones.calls,
             everyones.diagnostics,
             everyones.alerts,
+            everyones.notices,
             Switches(database.reserved, keys),
             Streams(database.system, keys),
             Vault(database.system, Sealer(master)),

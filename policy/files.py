@@ -104,22 +104,4 @@ def _shape_problem(file: str, content: object, error: ErrorDetails) -> Problem:
         steps.append(name if isinstance(name, str) else f"no. {step + 1}" if isinstance(step, int) else step)
     if steps[:1] == ["tools"]:
         steps = [step for step in steps[1:] if step != "rules"]
-    return Problem(file, " / ".join(steps), _said(error))
-
-
-def _said(error: ErrorDetails) -> str:
-    match error["type"]:
-        case "extra_forbidden":
-            return "there is no such field"
-        case "missing":
-            return "is missing"
-        case "value_error":
-            return error["msg"].removeprefix("Value error, ")
-        case "string_pattern_mismatch":
-            return f"must match {error.get('ctx', {}).get('pattern')}"
-        case "enum" | "literal_error":
-            return f"must be {error.get('ctx', {}).get('expected')}"
-        case "model_type" | "dict_type" | "tuple_type":
-            return "must be a list" if error["type"] == "tuple_type" else "must be a mapping of names"
-        case _:
-            return error["msg"][0].lower() + error["msg"][1:]
+    return Problem(file, " / ".join(steps), strict_yaml.said(error))

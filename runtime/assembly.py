@@ -29,6 +29,7 @@ from runtime.crashing import crash_at
 from runtime.credentials import VaultCredentials
 from runtime.denials import Denials
 from runtime.master import master_key
+from runtime.notices import notices_file, open_telling
 from runtime.policy import load_checked
 from runtime.settings import Settings, SettingsError
 from schemas.tools import EFFECT_QUEUES, WorkerQueue
@@ -97,6 +98,11 @@ async def activity_services(
     denials = Denials(core.ledger.streams, settings.tenant)
     async with new_client() as client, AsyncExitStack() as stack:
         stack.push_async_callback(denials.drain)
+        telling = None
+        if "messages" in queues:
+            file = notices_file(settings.notices_file)
+            opened = open_telling(file, core.ledger.credentials, settings.public_url, denials)
+            telling = await stack.enter_async_context(opened)
         yield Services(
             ledger=core.ledger,
             catalog=core.catalog,
@@ -109,6 +115,7 @@ async def activity_services(
             committed=committed,
             patience=Patience(timedelta(seconds=settings.absence_seconds), timedelta(seconds=settings.review_seconds)),
             reached=crash_at(settings.crash_points),
+            telling=telling,
         )
 
 

@@ -106,6 +106,11 @@ class Settings(BaseSettings):
     review_seconds: Annotated[float, Field(gt=0, le=604_800)] = 3600.0
     """How long after it was first sent a person is asked about an effect that cannot be looked up."""
 
+    notices_file: Path | None = None
+    """A file that says over which channels people are told of what; without it nobody is told. It holds no secret."""
+    notices_days: Annotated[int, Field(ge=2, le=3650)] = 30
+    """How long it is kept which notices were delivered, and which could not be."""
+
     diagnostics_days: Annotated[int, Field(ge=1, le=3650)] = 30
     """How long the protected diagnostics of failures and refusals are kept."""
     edge_diagnostics_per_hour: Annotated[int, Field(ge=0)] = 3600

@@ -11,6 +11,7 @@ import uvloop
 from runtime.assembly import activity_services, core
 from runtime.healing import Healer
 from runtime.logs import start_logging
+from runtime.notices import Courier, notices_file
 from runtime.settings import Settings
 from runtime.telemetry import start_tracing
 from runtime.workers import effect_worker, workflow_worker
@@ -44,7 +45,7 @@ async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
                 else effect_worker(built.temporal, services, queue)
             )
             await stack.enter_async_context(worker)
-        healing = None
+        tending: list[asyncio.Task[None]] = []
         if "workflows" in queues:
             healer = Healer(
                 built.ledger,
@@ -53,10 +54,12 @@ async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
                 settings.task_queue,
                 diagnostics_days=settings.diagnostics_days,
             )
-            healing = asyncio.create_task(healer.run())
+            file = notices_file(settings.notices_file)
+            courier = Courier(built.ledger, built.temporal, file, settings.task_queue, keep_days=settings.notices_days)
+            tending = [asyncio.create_task(each.run()) for each in (healer, courier)]
         _log.info("worker_ready", queues=list(queues), task_queue=settings.task_queue)
         if settings.ready_file is not None:
             settings.ready_file.touch()
         await stopping.wait()
-        if healing is not None:
-            healing.cancel()
+        for each in tending:
+            each.cancel()

@@ -9,11 +9,12 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from activities.all import Activity, effect_activities, workflow_activities
 from activities.services import Services
 from schemas.tools import Queue
+from workflows.notify import Notify
 from workflows.preview import Preview
 from workflows.recheck import Recheck
 from workflows.tool_call import ToolCall
 
-WORKFLOWS: list[type] = [ToolCall, Preview, Recheck]
+WORKFLOWS: list[type] = [ToolCall, Preview, Recheck, Notify]
 # Longer than the total deadline of an exchange: what was begun is finished before the process stops.
 _GRACE = timedelta(seconds=20)
 

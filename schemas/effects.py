@@ -35,7 +35,13 @@ class Effect(Model):
 ReviewReason = Literal["absent", "unreadable", "found_twice"]
 # What operators are told without having asked.
 AlertKind = Literal[
-    "needs_review", "found_twice", "effect_reversed", "effect_missing", "effect_after_all", "breaker_tripped"
+    "needs_review",
+    "found_twice",
+    "effect_reversed",
+    "effect_missing",
+    "effect_after_all",
+    "breaker_tripped",
+    "notice_undelivered",
 ]
 
 # How far an exchange with a remote system got.

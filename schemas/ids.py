@@ -8,12 +8,13 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 _RECHECK = "recheck/"
-_REQUEST_ID, _RUN_ID, _APPROVAL_ID, _OPERATION_ID = (
-    rf"^{prefix}_[0-9a-f]{{32}}$" for prefix in ("act", "run", "apr", "op")
+_REQUEST_ID, _RUN_ID, _APPROVAL_ID, _OPERATION_ID, _NOTICE_ID = (
+    rf"^{prefix}_[0-9a-f]{{32}}$" for prefix in ("act", "run", "apr", "op", "ntc")
 )
 RequestId = Annotated[str, StringConstraints(pattern=_REQUEST_ID)]
 RunId = Annotated[str, StringConstraints(pattern=_RUN_ID)]
 ApprovalId = Annotated[str, StringConstraints(pattern=_APPROVAL_ID)]
+NoticeId = Annotated[str, StringConstraints(pattern=_NOTICE_ID)]
 
 
 def is_request_id(text: str) -> bool:
@@ -27,6 +28,10 @@ def is_run_id(text: str) -> bool:
 
 def is_approval_id(text: str) -> bool:
     return re.fullmatch(_APPROVAL_ID, text) is not None
+
+
+def is_notice_id(text: str) -> bool:
+    return re.fullmatch(_NOTICE_ID, text) is not None
 
 
 def is_operation_id(text: str) -> bool:
@@ -59,6 +64,10 @@ def new_operation_id() -> str:
     return _opaque("op")
 
 
+def new_notice_id() -> str:
+    return _opaque("ntc")
+
+
 def new_gateway_key() -> str:
     """The idempotency key a remote system sees: minted once per call, never the caller's."""
     return _opaque("key")
@@ -77,6 +86,11 @@ def workflow_id(tenant: str, tool: str, hashed_key: str) -> str:
 def recheck_id(call_workflow_id: str) -> str:
     """The id of the workflow that looks again at what became of a call."""
     return _RECHECK + call_workflow_id
+
+
+def notice_workflow_id(notice_id: str) -> str:
+    """The id of the workflow that tells it."""
+    return f"notice/{notice_id}"
 
 
 def tenant_of(workflow_id: str) -> str | None:

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 import yaml
+from pydantic_core import ErrorDetails
 
 Path = tuple[int | str, ...]
 """The names and indexes that lead to a value."""
@@ -77,3 +78,25 @@ def _problem(error: yaml.YAMLError) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return "is not YAML"
     return f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: {error.problem}"
+
+
+def said(error: ErrorDetails) -> str:
+    """A validation error of pydantic in the words of a file."""
+    match error["type"]:
+        case "extra_forbidden":
+            return "there is no such field"
+        case "missing":
+            return "is missing"
+        case "value_error":
+            return error["msg"].removeprefix("Value error, ")
+        case "string_pattern_mismatch":
+            return f"must match {error.get('ctx', {}).get('pattern')}"
+        case "enum" | "literal_error":
+            return f"must be {error.get('ctx', {}).get('expected')}"
+        case "union_tag_invalid" | "union_tag_not_found":
+            context = error.get("ctx", {})
+            return f"needs a {str(context.get('discriminator')).strip(chr(39))} of those that there are"
+        case "model_type" | "dict_type" | "tuple_type":
+            return "must be a list" if error["type"] == "tuple_type" else "must be a mapping of names"
+        case _:
+            return error["msg"][0].lower() + error["msg"][1:]

@@ -15,7 +15,9 @@ from api.pages.forms import ProtectedForm
 from api.pages.limits import amount, limits_of, waiting_limits
 from api.pages.rendering import OPERATOR, render
 from api.pages.routing import READS, PageError, page_router
+from api.pages.text import words
 from api.pages.unsettled import Told, alert_told, reason_told
+from api.pages.untold import notice_row
 from api.pages.views import tool_title, workflow_url
 from api.sessions import SignedIn
 from ledger.alerts import Alert
@@ -53,7 +55,7 @@ _NO_ALERT = PageError(HTTPStatus.UNPROCESSABLE_ENTITY, "That is not an alert", "
 @dataclass(frozen=True, slots=True)
 class AlertRow:
     alert: Alert
-    tool: str
+    about: str
     told: Told
 
 
@@ -90,6 +92,8 @@ async def operations(request: Request, services: Services, person: SignedIn, sta
         credentials=[each for each in await services.ledger.vault.stored() if _serves(each, tenant)],
         turned=await _turned(services, tenant),
         denials=await _denials(services, tenant),
+        undelivered=[notice_row(services, each) for each in await ledger.notices.undelivered(tenant, _MOST)],
+        stuck=[notice_row(services, each) for each in await ledger.notices.stuck(tenant, _MOST)],
         policy=services.policy.version,
         limited=await limits_of(services, ledger, tenant),
         waiting=waiting_limits(services.policy, queue.waiting),
@@ -139,7 +143,10 @@ def _serves(credential: Stored, tenant: str) -> bool:
 
 
 def _alert_row(services: Context, alert: Alert) -> AlertRow:
-    return AlertRow(alert, tool_title(services, alert.tool), alert_told(alert.kind, operation_of(services, alert.tool)))
+    if alert.tool is None or alert.status is None:
+        return AlertRow(alert, f"the channel {alert.channel}", alert_told(alert.kind, ""))
+    about = f"{tool_title(services, alert.tool)}, now {words(alert.status)}"
+    return AlertRow(alert, about, alert_told(alert.kind, operation_of(services, alert.tool)))
 
 
 def _review_row(services: Context, call: dict[str, object]) -> ReviewRow:

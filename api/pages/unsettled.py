@@ -47,6 +47,11 @@ _ALERTS: dict[AlertKind, Told] = {
         "it on.",
         "Find out why, then turn it on with a reason.",
     ),
+    "notice_undelivered": Told(
+        "People could not be told",
+        "A channel that people are told over took nothing for a day, or will not take what it was sent.",
+        "Put the channel right, then have what was not delivered sent again, below.",
+    ),
     "needs_review": Told(
         "An outcome could not be found out",
         "It was sent, its answer was lost, and looking it up did not settle it. It stays open until it is settled.",

@@ -1,7 +1,7 @@
 -- name: open_alerts
 -- What no operator has seen to yet, newest first.
-SELECT a.alert_id, a.request_id, a.kind, a.at, c.tool, c.status, c.workflow_id, c.review
-FROM alerts a JOIN calls c USING (request_id)
+SELECT a.alert_id, a.request_id, a.kind, a.at, c.tool, c.status, c.workflow_id, c.review, a.channel
+FROM alerts a LEFT JOIN calls c USING (request_id)
 WHERE a.tenant = $1 AND a.seen_at IS NULL ORDER BY a.at DESC, a.alert_id DESC LIMIT $2
 
 -- name: alerts_of

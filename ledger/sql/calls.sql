@@ -92,15 +92,23 @@ FROM unnest($28::text[], $29::bigint[]) AS s (subject, amount)
 -- name: mark_trip
 -- When a breaker turned its switch off, which is from when its count begins again; and operators are told.
 WITH alert AS (
-    INSERT INTO alerts (tenant, request_id, kind, at) VALUES ($2, $1, $6, $5)
+    INSERT INTO alerts (tenant, request_id, kind, at) VALUES ($2, $1, $6, $5) RETURNING alert_id
+), notice AS (
+    INSERT INTO notices (tenant, topic, request_id, alert_id, tool, at, due_at)
+    SELECT $2, 'alert', $1, alert_id, $3, $5, $5 FROM alert
 )
 INSERT INTO uses (request_id, tenant, tool, subject, amount, at, changed_at, state)
 VALUES ($1, $2, $3, $4, 0, $5, $5, 'spent')
 
 -- name: insert_approval
-INSERT INTO approvals (approval_id, request_id, tenant, tool, status, approvers, rule, policy_version, action_digest,
-                       requested_at, expires_at, key_id, card)
-VALUES ($1, $2, $3, $4, 'open', $5, $6, $7, $8, $9, $10, $11, $12)
+-- An approval; its group is told, and once more before the deadline.
+WITH approval AS (
+    INSERT INTO approvals (approval_id, request_id, tenant, tool, status, approvers, rule, policy_version, action_digest,
+                           requested_at, expires_at, key_id, card, words)
+    VALUES ($1, $2, $3, $4, 'open', $5, $6, $7, $8, $9, $10, $11, $12, $13)
+)
+INSERT INTO notices (tenant, topic, request_id, approval_id, tool, approvers, at, due_at)
+SELECT $3, topic, $2, $1, $4, $5, $9, $9 FROM unnest(ARRAY['approval_requested', 'approval_expiring']) topic
 
 -- name: lock_call
 -- One call, locked: appends to it are in one order. The clock is the database's.
@@ -110,7 +118,7 @@ SELECT *, clock_timestamp() AS now FROM calls WHERE request_id = $1 FOR UPDATE
 SELECT * FROM calls WHERE request_id = $1
 
 -- name: advance_call
--- Append events and move the projections with them, in one statement.
+-- Append events and move the projections with them, in one statement, and with them what people are told.
 WITH event AS (
     INSERT INTO events (tenant, request_id, n, type, version, at, key_id, body, previous, hash)
     SELECT $2, $1, e.n, e.type, e.version, $3, $4, e.body, e.previous, e.hash
@@ -122,9 +130,22 @@ WITH event AS (
     UPDATE uses SET state = $13, changed_at = $3 WHERE request_id = $1 AND $13::text IS NOT NULL
 ), alert AS (
     INSERT INTO alerts (tenant, request_id, kind, at) SELECT $2, $1, $24, $3 WHERE $24::text IS NOT NULL
+    RETURNING alert_id
+), notice AS (
+    INSERT INTO notices (tenant, topic, request_id, approval_id, alert_id, tool, approvers, at, due_at)
+    SELECT c.tenant, t.topic, c.request_id, t.approval_id, t.alert_id, c.tool, t.approvers, $3, $3
+    FROM calls c CROSS JOIN LATERAL (
+        SELECT 'alert' AS topic, NULL AS approval_id, alert_id, NULL AS approvers FROM alert
+        UNION ALL
+        SELECT 'approval_expired', approval_id, NULL, approvers FROM approvals
+        WHERE approval_id = $12 AND $11 = 'expired'
+        UNION ALL
+        SELECT 'notice', NULL, NULL, NULL WHERE c.verdict = 'notify' AND $14 = 'executed' AND c.status <> 'executed'
+    ) t
+    WHERE c.request_id = $1
 )
 UPDATE calls SET status = $14, code = $15, operation_id = $16, intended_at = $17, updated_at = $3, n = $18, hash = $19,
-                 details = $20, remote_id = $21, review = $22, recheck_at = $23
+                 details = $20, remote_id = $21, review = $22, recheck_at = $23, approval_id = $25
 WHERE request_id = $1
 
 -- name: by_workflow_ids

@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diagnostics": ("runtime.cli.diagnostics", "Open the protected diagnostics of a request."),
     "switches": ("runtime.cli.switches", "Kill switches, and the lock of the vault."),
     "vault": ("runtime.cli.vault", "Credentials of remote systems."),
+    "notices": ("runtime.cli.notices", "What people were told, and trying a channel out."),
     "policy": ("runtime.cli.policy", "Show or check a policy."),
     "replay": ("runtime.cli.replay", "Run today's workflow code over recorded or live histories."),
 }

@@ -1,5 +1,6 @@
 """`counterseal vault`: the credentials of remote systems. Lock it with `counterseal switches off vault`."""
 
+import re
 import sys
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from gateways.registry import ORDER_SYSTEMS, PAYMENT_GATEWAYS
 from ledger.keys import KeyMaterialError
 from ledger.vault import ANY_TOOL
+from notices.file import CHANNEL
 from runtime.cli.connecting import DataOption, JsonOption, whoami, with_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.output import console, instant, print_json, table
@@ -17,6 +19,7 @@ from schemas.switches import EVERYONE
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Credentials of remote systems.")
 
 _SYSTEMS = sorted({*PAYMENT_GATEWAYS, *ORDER_SYSTEMS})
+_CHANNEL = re.compile(f"{CHANNEL}[a-z][a-z0-9-]{{1,62}}")
 _LONGEST = 4096
 
 
@@ -38,15 +41,15 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
 
 @app.command(epilog="Example: counterseal vault put stripe")
 def put(
-    system: Annotated[str, typer.Argument(help=f"One of {', '.join(_SYSTEMS)}")],
+    system: Annotated[str, typer.Argument(help=f"One of {', '.join(_SYSTEMS)}, or channel:NAME of the notices file")],
     tenant: Annotated[str, typer.Option(help="Only for this tenant's calls")] = EVERYONE,
     tool: Annotated[str, typer.Option(help="Only for this tool's calls")] = ANY_TOOL,
     data: DataOption = None,
 ) -> None:
     """Put a credential into the vault, read from standard input. It takes the place of the one before within a second,
     in every process; retire that one when it is withdrawn at the remote system."""
-    if system not in _SYSTEMS:
-        raise typer.BadParameter(f"one of {', '.join(_SYSTEMS)}", param_hint="SYSTEM")
+    if system not in _SYSTEMS and _CHANNEL.fullmatch(system) is None:
+        raise typer.BadParameter(f"one of {', '.join(_SYSTEMS)}, or channel:NAME", param_hint="SYSTEM")
     secret = (typer.prompt("Secret", hide_input=True) if sys.stdin.isatty() else sys.stdin.read(_LONGEST + 1)).strip()
     if not secret or len(secret) > _LONGEST or not secret.isascii() or not secret.isprintable():
         raise CommandError(f"the secret must be 1 to {_LONGEST} printable ASCII characters")

@@ -1,0 +1,10 @@
+"""Telling people."""
+
+from ledger.migrations import run_sql
+
+revision = "0008"
+down_revision = "0006"
+
+
+def upgrade() -> None:
+    run_sql("0008_notices")
