@@ -122,6 +122,7 @@ async def post_decision(approval_id: str, request: Request, approver: Approver, 
         asked.decision,
         action_digest=asked.action_digest,
         reason=asked.reason,
+        through="api",
     )
     if decided.refused is not None:
         status, detail = _REFUSALS[decided.refused]

@@ -9,7 +9,7 @@ from temporalio.service import RPCError
 
 from api.context import Context
 from api.reach import covering
-from ledger.approvals import Verdict
+from ledger.approvals import Through, Verdict
 from schemas.decisions import Approval, HumanDecision, SignedDecision
 from schemas.ids import is_approval_id, new_decision_id
 
@@ -49,6 +49,7 @@ async def decide(
     *,
     action_digest: str,
     reason: str,
+    through: Through = "page",
 ) -> Decided:
     """Decide one approval. The decision is committed before it is delivered; a lost delivery is repeated later."""
     if not is_approval_id(approval_id):
@@ -74,7 +75,7 @@ async def decide(
         decided_at=datetime.now(UTC),
     )
     token = services.signer.sign(decision)
-    outcome, record = await approvals.decide(decision, token, covering(approval, services.catalog))
+    outcome, record = await approvals.decide(decision, token, covering(approval, services.catalog), through)
     match outcome:
         case Verdict.RECORDED | Verdict.REPEATED if record is not None:
             await deliver(

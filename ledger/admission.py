@@ -15,6 +15,7 @@ from ledger.chain import GENESIS, Head, extend
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.keys import DataKey
+from ledger.measures import words_to_read
 from ledger.queries import load
 from ledger.records import CallDetails, CallRecord, Step, details_context
 from ledger.streams import NO_CUSTOMER, append
@@ -387,6 +388,7 @@ class Admissions:
             approval.expires_at,
             key.key_id,
             key.seal(approval.model_dump_json().encode(), card_context(approval.tenant, approval.approval_id)),
+            words_to_read(approval),
         )
 
 

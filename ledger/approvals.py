@@ -3,7 +3,8 @@
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
+from typing import Literal
 
 import asyncpg
 
@@ -32,6 +33,7 @@ _PAUSES = load("switches")["pauses"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR = datetime(9999, 1, 1, tzinfo=UTC)
 
+Through = Literal["page", "api"]
 StepFunction = Callable[[CallRecord, datetime], Step | None]
 
 
@@ -54,18 +56,6 @@ class Undelivered:
     approval_id: str
     token: str
     workflow_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class RuleRecord:
-    """How people decided what one rule of one tool held. `median_seconds`: from request to decision."""
-
-    tool: str
-    rule: str
-    approved: int
-    denied: int
-    expired: int
-    median_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +91,12 @@ class Approvals:
         self._calls = calls
 
     async def decide(
-        self, decision: HumanDecision, token: str, switches: Sequence[str] = ()
+        self, decision: HumanDecision, token: str, switches: Sequence[str] = (), through: Through | None = None
     ) -> tuple[Verdict, CallRecord | None]:
         """Record a verified decision. The first one wins; a denial settles the call at once.
 
         `token` is the signed form of `decision`. The deadline is the database's clock's to judge; it does not pass
-        while one of `switches`, those that cover the call, is off and pauses it.
+        while one of `switches`, those that cover the call, is off and pauses it. `through` is where the person made it.
         """
         async with self._pool.acquire() as connection, connection.transaction():
             row = await connection.fetchrow(_SQL["approval_request"], decision.approval_id, decision.tenant)
@@ -117,7 +107,7 @@ class Approvals:
             paused = await connection.fetchval(_PAUSES, decision.tenant, switches) is True
             verdict = _judge(row, decision, now, paused=paused)
             if verdict is Verdict.RECORDED:
-                if not await self._insert_decision(connection, record, decision, token, now):
+                if not await self._insert_decision(connection, record, decision, token, through, now):
                     return Verdict.ALREADY_DECIDED, record
                 record = await self._calls.write(connection, record, _decided(decision, token), now)
             elif await connection.fetchval(_SQL["has_decision"], decision.decision_id):
@@ -125,7 +115,13 @@ class Approvals:
             return verdict, record
 
     async def _insert_decision(
-        self, connection: Connection, record: CallRecord, decision: HumanDecision, token: str, now: datetime
+        self,
+        connection: Connection,
+        record: CallRecord,
+        decision: HumanDecision,
+        token: str,
+        through: Through | None,
+        now: datetime,
     ) -> bool:
         """Whether it was this person's first on the approval."""
         key = await self._keys.for_subject(connection, record.tenant, record.details.call.binding.customer_id)
@@ -141,6 +137,7 @@ class Approvals:
             now,
             key.key_id,
             key.seal(body, _decision_context(decision.tenant, decision.decision_id)),
+            through,
         )
         return inserted is not None
 
@@ -221,17 +218,9 @@ class Approvals:
         """How many wait, by tool."""
         return {row["tool"]: row["count"] for row in await self._pool.fetch(_SQL["count_open"], tenant)}
 
-    async def by_rule(self, tenant: str, days: int) -> list[RuleRecord]:
-        """How the approvals closed in the last `days` were decided, by tool and rule."""
-        return [RuleRecord(**row) for row in await self._pool.fetch(_SQL["decided_by_rule"], tenant, days)]
-
     async def queue(self, tenant: str) -> Queue:
         row = await self._pool.fetchrow(_SQL["queue"], tenant)
         return Queue(**row) if row else Queue(0, 0, None)
-
-    async def volume(self, tenant: str, days: int) -> list[tuple[date, int]]:
-        """(UTC day, approvals requested) for each of the last `days` days, oldest first."""
-        return [(row["day"], row["count"]) for row in await self._pool.fetch(_SQL["volume"], tenant, days)]
 
     async def viewed(self, approval: Approval, viewer: str) -> None:
         """Record that a person opened the page while it waits (once per person)."""

@@ -10,6 +10,7 @@ from ledger.calls import Calls
 from ledger.data_keys import DataKeys
 from ledger.database import Database, Pool
 from ledger.diagnostics import Diagnostics
+from ledger.gates import Gates
 from ledger.keys import MasterKey
 from ledger.notices import Notices
 from ledger.principals import Principals
@@ -32,6 +33,7 @@ class TenantLedger:
     reviews: Reviews
     permits: Permits
     usage: Usages
+    gates: Gates
     notices: Notices
 
     @classmethod
@@ -46,6 +48,7 @@ class TenantLedger:
             Reviews(pool, calls),
             Permits(pool),
             Usages(pool),
+            Gates(pool),
             Notices(pool),
         )
 

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from api.pages.text import absolute, span, time_tag, visible, words
+from api.pages.text import absolute, span, time_tag, took, visible, words
 from ledger.principals import Person
 
 _API = Path(__file__).parent.parent
@@ -44,6 +44,7 @@ _FILTERS: dict[str, Any] = {
     "until": _until,
     "waited": _waited,
     "duration": _duration,
+    "took": took,
 }
 # The address of the stylesheet changes with its content.
 _STYLESHEET = "/static/counterseal.css?v=" + hashlib.sha256((STATIC / "counterseal.css").read_bytes()).hexdigest()[:12]

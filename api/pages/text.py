@@ -14,6 +14,7 @@ _LOCALE = "en_US"
 # Drawn as nothing (or as a space that is none) although they are letters, marks or symbols.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _MOST_MARKS = 2
+_MINUTE = 60
 _PLAIN = re.compile(r"[\n\t -~]*")
 
 
@@ -41,6 +42,11 @@ def span(length: timedelta) -> str:
     if hours:
         return f"{hours} h" + (f" {minutes % 60} min" if minutes % 60 else "")
     return f"{minutes} min" if minutes else "under 1 min"
+
+
+def took(seconds: float) -> str:
+    """How long something took, to the second below a minute: `8 s`, `4 min`, `1 h 12 min`."""
+    return f"{int(seconds)} s" if abs(seconds) < _MINUTE else span(timedelta(seconds=seconds))
 
 
 def time_tag(at: datetime, words: str | None = None) -> Markup:

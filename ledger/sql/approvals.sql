@@ -1,7 +1,7 @@
 -- name: insert_decision
 -- One decision a person and approval; the first wins.
-INSERT INTO decisions (decision_id, approval_id, request_id, tenant, approver, verdict, decided_at, key_id, body)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO decisions (decision_id, approval_id, request_id, tenant, approver, verdict, decided_at, key_id, body, through)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT DO NOTHING RETURNING decision_id
 
 -- name: lock_approval
@@ -55,33 +55,8 @@ SELECT * FROM decisions WHERE approval_id = ANY($1::text[]) ORDER BY decided_at,
 -- The newest approval of a tenant's call.
 SELECT approval_id FROM approvals WHERE request_id = $1 AND tenant = $2 ORDER BY requested_at DESC LIMIT 1
 
--- name: decided_by_rule
--- By tool and rule: what became of the approvals closed in the last days, and how long the deciding person took.
--- Counted by verdict, not by status: an approval that later became void was approved all the same.
-SELECT a.tool, a.rule,
-       count(*) FILTER (WHERE d.verdict = 'approve') AS approved,
-       count(*) FILTER (WHERE d.verdict = 'deny') AS denied,
-       count(*) FILTER (WHERE a.status = 'expired') AS expired,
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM d.decided_at - a.requested_at)::float8)
-           FILTER (WHERE d.verdict IS NOT NULL) AS median_seconds
-FROM approvals a
-LEFT JOIN LATERAL (
-    SELECT verdict, decided_at FROM decisions WHERE approval_id = a.approval_id ORDER BY decided_at DESC LIMIT 1
-) d ON true
-WHERE a.tenant = $1 AND a.status <> 'open' AND a.closed_at > now() - make_interval(days => $2)
-GROUP BY a.tool, a.rule ORDER BY a.tool, a.rule
-
 -- name: queue
 -- What waits now, how much of it expires within the hour, and since when the oldest waits.
 SELECT count(*) AS waiting, count(*) FILTER (WHERE expires_at < now() + interval '1 hour') AS due_soon,
        min(requested_at) AS oldest
 FROM approvals WHERE tenant = $1 AND status = 'open'
-
--- name: volume
--- Approvals requested on each of the last days (UTC), days without any included.
-SELECT d.day::date AS day, count(a.approval_id) AS count
-FROM generate_series((now() AT TIME ZONE 'UTC')::date - ($2::int - 1), (now() AT TIME ZONE 'UTC')::date,
-                     interval '1 day') AS d (day)
-LEFT JOIN approvals a ON a.tenant = $1 AND a.requested_at >= d.day AT TIME ZONE 'UTC'
-    AND a.requested_at < (d.day + interval '1 day') AT TIME ZONE 'UTC'
-GROUP BY d.day ORDER BY d.day

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "switches": ("runtime.cli.switches", "Kill switches, and the lock of the vault."),
     "vault": ("runtime.cli.vault", "Credentials of remote systems."),
     "notices": ("runtime.cli.notices", "What people were told, and trying a channel out."),
+    "report": ("runtime.cli.report", "How gates do, and what became of refunds."),
     "policy": ("runtime.cli.policy", "Show or check a policy."),
     "replay": ("runtime.cli.replay", "Run today's workflow code over recorded or live histories."),
 }

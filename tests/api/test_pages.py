@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -547,20 +547,6 @@ async def test_history_has_what_is_closed_newest_first(desk: Office) -> None:
     html = (await (await sign_in(desk)).get("/history")).text
     ids = re.findall(r'<h2><a href="/approvals/(\w+)"', html)
     assert ids == [second.approval_id, first.approval_id]
-
-
-async def test_statistics_count_decisions_by_rule(desk: Office) -> None:
-    for verdict in ("approve", "approve", "deny"):
-        await desk.decide(await desk.park(), verdict, reason="No.")
-    expired = await desk.park(expires_in=timedelta(seconds=-1), rule="customer_24h")
-    await desk.ledger.approvals.expire(expired.request_id)
-    over, late = sorted(await desk.ledger.approvals.by_rule(TENANT, 90), key=lambda each: each.rule, reverse=True)
-    assert (over.rule, over.approved, over.denied, over.expired) == ("over_threshold", 2, 1, 0)
-    assert (late.rule, late.approved, late.denied, late.expired) == ("customer_24h", 0, 0, 1)
-    assert (await desk.ledger.approvals.volume(TENANT, 14))[-1] == (datetime.now(UTC).date(), 4)
-    html = (await (await sign_in(desk)).get("/stats")).text
-    assert "66&nbsp;%" in html
-    assert "too few decisions to say" in html
 
 
 async def test_operations_are_for_operators(desk: Office) -> None:
