@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -89,13 +89,23 @@ class Courier:
     The outbox is the truth: what was written while Temporal was away, or was lost there, is taken up when it can be.
     """
 
-    def __init__(self, ledger: Ledger, temporal: Client, file: NoticesFile, task_queue: str, *, keep_days: int) -> None:
-        """`keep_days`: how long it is kept what was told and what could not be."""
+    def __init__(
+        self,
+        ledger: Ledger,
+        temporal: Client,
+        file: NoticesFile,
+        task_queue: str,
+        *,
+        keep_days: int,
+        patience: timedelta = timedelta(days=1),
+    ) -> None:
+        """`keep_days`: how long it is kept what was told and what could not be. `patience`: how long one is tried."""
         self._ledger = ledger
         self._temporal = temporal
         self._file = file
         self._task_queue = task_queue
         self._keep_days = keep_days
+        self._patience_seconds = round(patience.total_seconds())
         self._digests_of: date | None = None
         self._prune_at = 0.0
 
@@ -128,7 +138,11 @@ class Courier:
         for notice_id in waiting:
             await self._temporal.start_workflow(
                 "Notify",
-                NotifyInput(notice=NoticeRef(notice_id=notice_id), queue=f"{self._task_queue}-messages"),
+                NotifyInput(
+                    notice=NoticeRef(notice_id=notice_id),
+                    queue=f"{self._task_queue}-messages",
+                    patience_seconds=self._patience_seconds,
+                ),
                 id=notice_workflow_id(notice_id),
                 task_queue=self._task_queue,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,

@@ -36,7 +36,9 @@ class NoticeRef(Model):
 
 
 class NotifyInput(Model):
-    """Input of the workflow `Notify`; `queue` is the task queue where the channels' credentials are."""
+    """Input of the workflow `Notify`; `queue` is the task queue where the channels' credentials are, and after
+    `patience_seconds` nothing more is tried."""
 
     notice: NoticeRef
     queue: str
+    patience_seconds: int

@@ -1,4 +1,4 @@
-"""`Notify`: tells one thing over one channel, however long that is away, within a day."""
+"""`Notify`: tells one thing over one channel, however long that is away, within its patience."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ _REPEATED = RetryPolicy(
 
 @workflow.defn(name="Notify", failure_exception_types=[RuntimeError])
 class Notify:
-    """Tries for a day, then gives up, which operators are alerted of."""
+    """Tries for so long, then gives up, which operators are alerted of."""
 
     @workflow.run
     async def run(self, request: NotifyInput) -> None:
@@ -28,7 +28,7 @@ class Notify:
                 "send_notice",
                 request.notice,
                 task_queue=request.queue,
-                schedule_to_close_timeout=timedelta(days=1),
+                schedule_to_close_timeout=timedelta(seconds=request.patience_seconds),
                 # Longer than the total deadline of any channel.
                 start_to_close_timeout=timedelta(seconds=60),
                 heartbeat_timeout=timedelta(seconds=10),
