@@ -105,8 +105,18 @@ async def test_every_end_is_counted_by_tool_and_rule(ledger: Ledger) -> None:
     only = await measure(ledger, tool="cancel_order")
     assert ends(only.total) == (1, 0, 0, 0, 0, 1)
     assert (only.queue.waiting, only.decided) == (1, 1)
-    everyone = await Gates(ledger.system).report(None, _month(), reads=READS)
-    assert everyone.total.asked == 7
+
+
+async def test_the_queries_themselves_keep_tenants_apart(ledger: Ledger) -> None:
+    for tenant in (TENANT, TENANT, "other"):
+        await park(ledger, tenant=tenant)
+    await decide(ledger, await park(ledger, tenant="other"), by="lea")
+    # As the command line reads: nothing else stands between tenants here.
+    gates = Gates(ledger.system)
+    for tenant, asked, waiting, names in ((TENANT, 2, 2, []), ("other", 2, 1, ["lea"]), (None, 4, 3, ["lea"])):
+        report = await gates.report(tenant, _month(), reads=READS)
+        assert (report.total.asked, report.held, report.queue.waiting) == (asked, asked, waiting)
+        assert [each.person for each in report.approvers] == names
 
 
 async def test_a_period_begins_with_its_first_instant_and_ends_before_its_last(ledger: Ledger) -> None:
