@@ -40,7 +40,7 @@ from schemas.events import (
     LimitHit,
 )
 from schemas.ids import new_approval_id, new_gateway_key, new_operation_id
-from schemas.replies import Explanation
+from schemas.replies import Explanation, waits_until
 from schemas.switches import code_of, of_call
 from tools.catalog import Entry
 from tools.protocol import Refusal, WriteArguments, WriteTool
@@ -240,23 +240,25 @@ def _words(tool: WriteTool[Any, Any, Any]) -> set[str]:
     return {"idempotency_key", *tool.untrusted_arguments}
 
 
-def _parked(proposed: Proposed, working: Admitted, now: datetime) -> Admitted:
-    call, decision = proposed.call, working.decision
+def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> tuple[Approval, ApprovalRequested]:
+    """What people are asked."""
+    call, facts = proposed.call, proposed.facts
     words = {
         name: value
         for name in proposed.tool.untrusted_arguments
         if isinstance(value := call.arguments.get(name), str) and value
     }
     hidden = _words(proposed.tool)
+    lasts = timedelta(seconds=decision.deadline_seconds or 86_400)
     approval = Approval(
         approval_id=new_approval_id(),
         request_id=call.request_id,
         tenant=call.binding.tenant,
         tool=call.tool,
         tool_version=call.tool_version,
-        title=proposed.tool.title(proposed.arguments, proposed.facts),
+        title=proposed.tool.title(proposed.arguments, facts),
         arguments={name: value for name, value in call.arguments.items() if name not in hidden},
-        facts=working.facts,
+        facts=facts.model_dump(mode="json"),
         facts_at=now,
         rule=decision.rule,
         rules=decision.rules,
@@ -265,16 +267,19 @@ def _parked(proposed: Proposed, working: Admitted, now: datetime) -> Admitted:
         action_digest=proposed.action_digest(),
         status="open",
         approvers=decision.approvers or "finance",
+        people=decision.people,
+        escalates_to=decision.escalates_to,
+        escalates_at=now + lasts / 2 if decision.escalates_to else None,
+        execute_within_seconds=decision.execute_within_seconds,
         requested_at=now,
         # Whole seconds: the deadline that the agent and the workflow are told is the very one that is judged by.
-        expires_at=now.replace(microsecond=0) + timedelta(seconds=decision.deadline_seconds or 86_400),
+        expires_at=now.replace(microsecond=0) + lasts,
         untrusted=words,
         agent_id=call.binding.agent_id,
         actor_id=call.binding.actor_id,
         customer_id=call.binding.customer_id,
         run_id=call.binding.run_id,
     )
-    expires_at = approval.expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
     requested = ApprovalRequested(
         approval_id=approval.approval_id,
         action_digest=approval.action_digest,
@@ -282,14 +287,33 @@ def _parked(proposed: Proposed, working: Admitted, now: datetime) -> Admitted:
         approvers=approval.approvers,
         expires_at=approval.expires_at,
     )
+    return approval, requested
+
+
+def _parked(proposed: Proposed, working: Admitted, now: datetime) -> Admitted:
+    approval, requested = _ask(proposed, working.decision, now)
     return replace(
         working,
         events=[*working.events, requested],
         status="pending_approval",
         code=Code.PENDING_APPROVAL,
-        explanation=Explanation(values={"expires_at": expires_at}, expires_at=expires_at),
+        explanation=waits_until(approval.expires_at),
         approval=approval,
     )
+
+
+def asked_again(
+    proposed: Proposed, decision: PolicyDecision, approval_id: str, approved_at: datetime, now: datetime
+) -> Step | None:
+    """The step that asks people once more, where what they approved could not run for longer than an approval lasts."""
+    lasts = decision.execute_within_seconds
+    if lasts is None or now < approved_at + timedelta(seconds=lasts):
+        return None
+    because = f"it could not be executed within {format_duration(lasts)}"
+    approval, requested = _ask(proposed, decision, now)
+    void = ApprovalVoided(approval_id=approval_id, because=because, facts=approval.facts)
+    status, code = "pending_approval", Code.PENDING_APPROVAL
+    return Step([void, requested], status, code, waits_until(approval.expires_at), approval="voided", asks=approval)
 
 
 def decide_read(policy: Policy, call: Call, entry: Entry) -> PolicyDecision:
@@ -359,6 +383,8 @@ def still_allowed(
     covered = set(details.decision.rules) if details.decision else set[str]()
     if decision.verdict == "hold" and not set(decision.rules) <= covered:
         return "the policy asks for a person for another reason now"
+    if details.decision is not None and decision.verdict == "hold" and decision.people > details.decision.people:
+        return "the policy asks for a second person now"
     return None
 
 

@@ -17,7 +17,8 @@ class Decisions:
     async def approved(
         self, record: CallRecord, approval_id: str | None, token: str | None
     ) -> tuple[CallRecord, HumanDecision | None]:
-        """The call, and the valid approval that lets it run; None when there is none.
+        """The call, and the valid approval that lets it run, the last one where several people have to approve; None
+        while there is none.
 
         `token` is what was delivered; without one, what the ledger has recorded is verified instead.
         """
@@ -25,14 +26,19 @@ class Decisions:
             record = await self.take(record, approval_id, token)
         if record.approval_id is None or record.status != "in_progress":
             return record, None
+        valid: dict[str, HumanDecision] = {}
         for signed in await self._services.ledger.of(record.tenant).approvals.granted_by(record.approval_id):
             try:
                 decision = self._services.verifier.verify(signed)
             except BadDecision:
                 continue
             if decision.approval_id == record.approval_id and decision.verdict == "approve":
-                return record, decision
-        return record, None
+                valid[decision.approver.casefold()] = decision
+        wanted = record.details.decision.people if record.details.decision else 1
+        digests = {decision.action_digest for decision in valid.values()}
+        if len(valid) < wanted or len(digests) != 1:
+            return record, None
+        return record, max(valid.values(), key=lambda decision: decision.decided_at)
 
     async def take(self, record: CallRecord, approval_id: str | None, token: str) -> CallRecord:
         """Verify and record what was delivered; what does not hold is recorded as rejected. The call as it then is."""
@@ -47,6 +53,6 @@ class Decisions:
         classes = entry.manifest.capability_classes if entry else ()
         switches = of_call(record.details.call.binding, record.tool, classes)
         outcome, after = await approvals.decide(decision, token, switches)
-        if outcome in (Verdict.RECORDED, Verdict.REPEATED) and after is not None:
+        if outcome in (Verdict.RECORDED, Verdict.WAITING, Verdict.REPEATED) and after is not None:
             return self._services.moved(after)
         return await approvals.reject(record.request_id, decision.approval_id, outcome.value)

@@ -199,6 +199,12 @@ class Effects:
             )
             if because is not None:
                 return deciding.voided(current.approval_id, because, proposed.facts.model_dump(mode="json"))
+            if approved is not None and current.details.decision is not None:
+                again = deciding.asked_again(
+                    proposed, current.details.decision, approved.approval_id, approved.decided_at, reads.now
+                )
+                if again is not None:
+                    return again
             return deciding.intended(services.policy, proposed, reads.now)
 
         claim = None if isinstance(proposed, Refusal) else proposed.claim

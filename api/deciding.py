@@ -29,16 +29,16 @@ class Decider:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The outcome: either a status (`approved`, `denied`) or why not."""
+    """The outcome: either a status or why not. `waiting_for_second`: another person has to approve as well."""
 
-    status: Literal["approved", "denied"] | None
+    status: Literal["approved", "denied", "waiting_for_second"] | None
     refused: Refused | None = None
 
 
 def may_decide(decider: Decider, approval: Approval) -> bool:
     """Whether this person belongs to the approver group and is not on the requester's side."""
     requester = {approval.agent_id.casefold(), approval.actor_id.casefold()}
-    return approval.approvers in decider.roles and decider.username.casefold() not in requester
+    return not approval.groups(datetime.now(UTC)).isdisjoint(decider.roles) and decider.username.casefold() not in requester
 
 
 async def decide(
@@ -82,6 +82,8 @@ async def decide(
                 services, record.workflow_id, SignedDecision(approval_id=approval_id, verdict=verdict, token=token)
             )
             return Decided("approved" if verdict == "approve" else "denied")
+        case Verdict.WAITING:
+            return Decided("waiting_for_second")
         case Verdict.ALREADY_DECIDED:
             return Decided(None, "already_decided")
         case Verdict.EXPIRED:

@@ -9,13 +9,11 @@ from datetime import datetime
 import asyncpg
 from pydantic import JsonValue
 
-from ledger.approvals import card_context
 from ledger.calls import Calls, columns
+from ledger.cards import insert_approval
 from ledger.chain import GENESIS, Head, extend
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
-from ledger.keys import DataKey
-from ledger.measures import words_to_read
 from ledger.queries import load
 from ledger.records import CallDetails, CallRecord, Step, details_context
 from ledger.streams import NO_CUSTOMER, append
@@ -349,7 +347,7 @@ class Admissions:
             [amount for _, amount in admitted.uses],
         )
         if admitted.approval is not None:
-            await self._insert_approval(connection, admitted.approval, key)
+            await insert_approval(connection, admitted.approval, key)
         return CallRecord(
             request_id=call.request_id,
             tenant=binding.tenant,
@@ -371,24 +369,6 @@ class Admissions:
             updated_at=now,
             head=head,
             details=details,
-        )
-
-    async def _insert_approval(self, connection: Connection, approval: Approval, key: DataKey) -> None:
-        await connection.execute(
-            _SQL["insert_approval"],
-            approval.approval_id,
-            approval.request_id,
-            approval.tenant,
-            approval.tool,
-            approval.approvers,
-            approval.rule,
-            approval.policy_version,
-            approval.action_digest,
-            approval.requested_at,
-            approval.expires_at,
-            key.key_id,
-            key.seal(approval.model_dump_json().encode(), card_context(approval.tenant, approval.approval_id)),
-            words_to_read(approval),
         )
 
 

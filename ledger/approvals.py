@@ -9,6 +9,7 @@ from typing import Literal
 import asyncpg
 
 from ledger.calls import Calls
+from ledger.cards import card_context
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.queries import load
@@ -20,13 +21,15 @@ from schemas.decisions import Approval, HumanDecision
 from schemas.events import (
     ApprovalDenied,
     ApprovalExpired,
+    ApprovalExtended,
     ApprovalGranted,
+    ApprovalSupported,
     ApprovalViewed,
     CallCancelled,
     CallSettled,
     DecisionRejected,
 )
-from schemas.replies import Explanation
+from schemas.replies import Explanation, waits_until
 
 _SQL = load("approvals")
 _PAUSES = load("switches")["pauses"]
@@ -41,6 +44,8 @@ class Verdict(enum.Enum):
     """What became of a decision."""
 
     RECORDED = "recorded"
+    WAITING = "waiting_for_second"
+    """It was recorded, and another person has to approve as well."""
     REPEATED = "repeated"
     """The very same decision was recorded before."""
     ALREADY_DECIDED = "already_decided"
@@ -67,10 +72,6 @@ class Queue:
     oldest: datetime | None
 
 
-def card_context(tenant: str, approval_id: str) -> bytes:
-    return canonical([tenant, approval_id, "card"])
-
-
 class _DecisionBody(Model):
     """The encrypted part of a decision: what the person wrote, and the signed form, which holds it too."""
 
@@ -93,7 +94,8 @@ class Approvals:
     async def decide(
         self, decision: HumanDecision, token: str, switches: Sequence[str] = (), through: Through | None = None
     ) -> tuple[Verdict, CallRecord | None]:
-        """Record a verified decision. The first one wins; a denial settles the call at once.
+        """Record a verified decision. The first one wins; where several people have to approve, it is the last of them
+        that lets the call run. A denial settles the call at once.
 
         `token` is the signed form of `decision`. The deadline is the database's clock's to judge; it does not pass
         while one of `switches`, those that cover the call, is off and pauses it. `through` is where the person made it.
@@ -107,10 +109,15 @@ class Approvals:
             paused = await connection.fetchval(_PAUSES, decision.tenant, switches) is True
             verdict = _judge(row, decision, now, paused=paused)
             if verdict is Verdict.RECORDED:
-                if not await self._insert_decision(connection, record, decision, token, through, now):
-                    return Verdict.ALREADY_DECIDED, record
-                record = await self._calls.write(connection, record, _decided(decision, token), now)
-            elif await connection.fetchval(_SQL["has_decision"], decision.decision_id):
+                if await self._insert_decision(connection, record, decision, token, through, now):
+                    approved_by = await connection.fetchval(_SQL["approved_by"], decision.approval_id)
+                    wanted = record.details.decision.people if record.details.decision else 1
+                    if decision.verdict == "approve" and approved_by < wanted:
+                        verdict = Verdict.WAITING
+                    step = _decided(record, decision, token, enough=verdict is Verdict.RECORDED)
+                    return verdict, await self._calls.write(connection, record, step, now)
+                verdict = Verdict.ALREADY_DECIDED
+            if await connection.fetchval(_SQL["has_decision"], decision.decision_id):
                 verdict = Verdict.REPEATED
             return verdict, record
 
@@ -140,6 +147,30 @@ class Approvals:
             through,
         )
         return inserted is not None
+
+    async def extend(
+        self, approval: Approval, until: datetime, *, by: str, reason: str, switches: Sequence[str] = ()
+    ) -> Verdict:
+        """Give people more time: until `until`, in whole seconds, which is later than now and than the deadline.
+
+        RECORDED; EXPIRED where the deadline has passed, as for a decision; ALREADY_DECIDED; or STALE where the deadline
+        is as late already.
+        """
+        async with self._pool.acquire() as connection, connection.transaction():
+            record, now = await self._calls.lock(connection, approval.request_id)
+            row = await connection.fetchrow(_SQL["lock_approval"], approval.approval_id)
+            paused = await connection.fetchval(_PAUSES, approval.tenant, switches) is True
+            verdict = _stands(row, now, paused=paused)
+            if verdict is Verdict.RECORDED and row is not None and until <= max(row["expires_at"], now):
+                verdict = Verdict.STALE
+            if verdict is Verdict.RECORDED:
+                await connection.execute(_SQL["extend_approval"], approval.approval_id, until)
+                event = ApprovalExtended(
+                    approval_id=approval.approval_id, principal=by, expires_at=until, reason=reason
+                )
+                step = Step([event], record.status, record.code, waits_until(until))
+                await self._calls.write(connection, record, step, now)
+            return verdict
 
     async def reject(self, request_id: str, approval_id: str, because: str) -> CallRecord:
         """Record that something claimed to be a decision and was not."""
@@ -302,20 +333,26 @@ def _decision(approval: Approval, row: asyncpg.Record, reason: str) -> HumanDeci
 
 
 def _judge(row: asyncpg.Record | None, decision: HumanDecision, now: datetime, *, paused: bool) -> Verdict:
+    verdict = _stands(row, now, paused=paused)
+    if verdict is Verdict.RECORDED and row is not None and row["action_digest"] != decision.action_digest:
+        return Verdict.STALE
+    return verdict
+
+
+def _stands(row: asyncpg.Record | None, now: datetime, *, paused: bool) -> Verdict:
+    """RECORDED while it waits for people."""
     if row is None:
         return Verdict.UNKNOWN
     passed = now >= row["expires_at"] and not paused
     if row["status"] == "expired" or (row["status"] == "open" and passed):
         return Verdict.EXPIRED
-    if row["status"] != "open":
-        return Verdict.ALREADY_DECIDED
-    if row["action_digest"] != decision.action_digest:
-        return Verdict.STALE
-    return Verdict.RECORDED
+    return Verdict.RECORDED if row["status"] == "open" else Verdict.ALREADY_DECIDED
 
 
-def _decided(decision: HumanDecision, token: str) -> Step:
-    event = ApprovalGranted if decision.verdict == "approve" else ApprovalDenied
+def _decided(record: CallRecord, decision: HumanDecision, token: str, *, enough: bool) -> Step:
+    event = ApprovalDenied
+    if decision.verdict == "approve":
+        event = ApprovalGranted if enough else ApprovalSupported
     decided = event(
         approval_id=decision.approval_id,
         decision_id=decision.decision_id,
@@ -324,6 +361,8 @@ def _decided(decision: HumanDecision, token: str) -> Step:
         action_digest=decision.action_digest,
         token=token,
     )
+    if not enough:
+        return Step([decided], record.status, record.code)
     if decision.verdict == "approve":
         return Step([decided], "in_progress", Code.IN_PROGRESS, Explanation(), approval="granted")
     events = (decided, _settled("denied", Code.USER_DENIED))

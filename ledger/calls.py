@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ledger.cards import insert_approval
 from ledger.chain import EventRow, body_context, extend
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
@@ -111,7 +112,10 @@ class Calls:
             after.review,
             after.recheck_at,
             step.alert,
+            after.approval_id,
         )
+        if step.asks is not None:
+            await insert_approval(connection, step.asks, key)
         return after
 
     async def events(self, request_id: str) -> list[tuple[EventRow, Event]]:

@@ -14,7 +14,7 @@ from schemas.base import Model
 from schemas.calls import Call, Next, Progress
 from schemas.canonical import canonical
 from schemas.codes import Code, Status
-from schemas.decisions import ApprovalStatus, PolicyDecision
+from schemas.decisions import Approval, ApprovalStatus, PolicyDecision
 from schemas.effects import AlertKind, Effect, ReviewReason
 from schemas.events import Event
 from schemas.replies import Explanation, Reply, reply_for
@@ -95,7 +95,8 @@ class Step:
     """One change of a call: the events that say it, and where the call stands after it. None keeps what was.
 
     `review` is why a person has to settle it; settling the call ends that. `recheck_at` is when the remote system is to
-    be asked again about an effect that has been settled. `alert` is what operators are told.
+    be asked again about an effect that has been settled. `alert` is what operators are told. `asks` is what people are
+    asked from now on.
     """
 
     events: Sequence[Event]
@@ -110,6 +111,7 @@ class Step:
     review: ReviewReason | None = None
     recheck_at: datetime | Literal["never"] | None = None
     alert: AlertKind | None = None
+    asks: Approval | None = None
 
     def applied_to(self, record: CallRecord, head: Head, at: datetime) -> CallRecord:
         details = record.details.model_copy(
@@ -124,6 +126,7 @@ class Step:
             record,
             status=self.status,
             code=self.code,
+            approval_id=self.asks.approval_id if self.asks else record.approval_id,
             operation_id=effect.operation_id if effect else None,
             intended_at=effect.intended_at if effect else None,
             remote_id=self.remote_id or record.remote_id,

@@ -33,12 +33,14 @@ LONGEST_WAIT_SECONDS = 3600
 
 
 class _Reason(NamedTuple):
-    """Why a person is asked, who, and for how long."""
+    """Why people are asked, whom, how many of them, for how long, and who else after half of that."""
 
     rule: str
     because: str
     approvers: str
     deadline_seconds: int
+    people: int
+    escalates_to: str | None
 
 
 class _Case:
@@ -63,16 +65,17 @@ class _Case:
             self._context = self.tool.reads.context(self.values)
         return condition.holds(self._context)
 
-    def matches(self, rule: str, condition: Condition) -> bool:
+    def matches(self, rule: str, condition: Condition, people: int = 1) -> bool:
         """Whether a rule's condition is true. One that has no answer is kept as a reason to ask a person."""
         try:
             return self.holds(condition)
         except ConditionError:
-            self.not_evaluated(rule)
+            self.not_evaluated(rule, people)
             return False
 
-    def not_evaluated(self, rule: str) -> None:
-        self.undecided.append(_by_default(self.policy, rule, f"the rule {rule} could not be evaluated"))
+    def not_evaluated(self, rule: str, people: int = 1) -> None:
+        asked = _by_default(self.policy, rule, f"the rule {rule} could not be evaluated")
+        self.undecided.append(asked._replace(people=people))
 
 
 def decide(policy: Policy, proposal: Proposal) -> PolicyDecision:
@@ -83,7 +86,7 @@ def decide(policy: Policy, proposal: Proposal) -> PolicyDecision:
     3. more than is left of what the call takes from (`Proposal.bound`): refuse
     4. the breaker (rule BREAKER: whoever records that turns the switch off), then limits, in order: refuse
     5. a condition that could not be evaluated, then hold rules: hold. `rules` names them all and `because` says them
-       all; `rule`, approvers and deadline are the first one's
+       all; `rule`, approvers and deadline are the first one's, and it takes as many people as any of them wants
     6. `otherwise`; for a tool of critical risk, hold instead of free or notify
 
     A call that nobody can be asked about, because too many wait already, is refused instead of held.
@@ -229,9 +232,16 @@ def _over(limit: Limit, takes: int, usage: Usage) -> Explanation:
 
 def _asked(case: _Case) -> PolicyDecision | None:
     reasons = [
-        _Reason(rule.name, rule.because.render(case.values), rule.approvers, rule.deadline_seconds)
+        _Reason(
+            rule.name,
+            rule.because.render(case.values),
+            rule.approvers,
+            rule.deadline_seconds,
+            rule.people,
+            rule.escalates_to,
+        )
         for rule in case.tool.holds
-        if case.matches(rule.name, rule.when)
+        if case.matches(rule.name, rule.when, rule.people)
     ]
     reasons = case.undecided + reasons
     return _held(case.policy, reasons) if reasons else None
@@ -252,7 +262,7 @@ def _otherwise(case: _Case, *, critical: bool) -> PolicyDecision:
 
 
 def _by_default(policy: Policy, rule: str, because: str) -> _Reason:
-    return _Reason(rule, because, policy.approvers, policy.deadline_seconds)
+    return _Reason(rule, because, policy.approvers, policy.deadline_seconds, 1, policy.escalates_to)
 
 
 def _held(policy: Policy, reasons: list[_Reason]) -> PolicyDecision:
@@ -265,6 +275,9 @@ def _held(policy: Policy, reasons: list[_Reason]) -> PolicyDecision:
         rules=tuple(reason.rule for reason in reasons),
         approvers=first.approvers,
         deadline_seconds=first.deadline_seconds,
+        people=max(reason.people for reason in reasons),
+        escalates_to=first.escalates_to,
+        execute_within_seconds=policy.execute_within_seconds,
     )
 
 

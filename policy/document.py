@@ -54,6 +54,7 @@ Duration = Annotated[int, BeforeValidator(parse_duration)]
 RefusalCode = Annotated[Code, BeforeValidator(_may_be_said)]
 SwitchName = Annotated[str, BeforeValidator(_can_be_tripped)]
 Positive = Annotated[int, Field(ge=1, le=2**53 - 1)]
+People = Annotated[int, Field(ge=1, le=2)]
 Threshold = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
 Scope = Literal["run", "customer", "order", "agent", "agent_amount", "tool", "tenant", "repeat"]
 Measure = Literal["count", "amount"]
@@ -114,6 +115,10 @@ class RuleText(Model):
     when: Expression
     because: Text
     deadline: Duration | None = None
+    people: People = 1
+    """How many different people have to approve."""
+    escalates_to: Group | None = None
+    """A group that may decide as well once half the time has gone."""
     use_tool: ToolName | None = None
     use_tool_when: Expression | None = None
 
@@ -121,8 +126,10 @@ class RuleText(Model):
     def _one_outcome(self) -> Self:
         if (self.refuse is None) == (self.hold is None):
             raise ValueError("a rule has either refuse or hold")
-        if self.refuse is not None and self.deadline is not None:
-            raise ValueError("deadline belongs to a hold rule")
+        if self.refuse is not None and (self.deadline, self.people, self.escalates_to) != (None, 1, None):
+            raise ValueError("deadline, people and escalates_to belong to a hold rule")
+        if self.hold is not None and self.hold == self.escalates_to:
+            raise ValueError("escalates_to is the group that is asked anyhow")
         if self.hold is not None and (self.use_tool is not None or self.use_tool_when is not None):
             raise ValueError("use_tool belongs to a refuse rule")
         if self.use_tool is None and self.use_tool_when is not None:
@@ -149,6 +156,9 @@ class Defaults(Model):
 
     approvers: Group
     deadline: Duration
+    escalates_to: Group | None = None
+    execute_within: Duration = 3600
+    """How long an approval lets a call run: one that could not be executed until then is asked about again."""
     parked: Parked | None = None
 
 

@@ -59,6 +59,8 @@ class Hold:
     deadline_seconds: int
     when: Condition
     because: Wording
+    people: int = 1
+    escalates_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ class Policy:
     version: str
     approvers: str
     deadline_seconds: int
+    escalates_to: str | None
+    execute_within_seconds: int
     parked: Parked | None
     tools: Mapping[str, PolicyTool]
     document: PolicyDocument

@@ -148,7 +148,9 @@ class _Resolver:
         because = self._wording(rule.because, rule.name)
         if when is None or because is None:
             return None
-        return Hold(rule.name, group, rule.deadline or self._defaults.deadline, when, because)
+        deadline = rule.deadline or self._defaults.deadline
+        above = rule.escalates_to or (None if self._defaults.escalates_to == group else self._defaults.escalates_to)
+        return Hold(rule.name, group, deadline, when, because, rule.people, above)
 
     def _scoped(self, per: Scope, where: Iterable[str]) -> None:
         if per == "order" and self._vocabulary is not None and "args.order_id" not in self._names:

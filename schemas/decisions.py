@@ -31,6 +31,12 @@ class PolicyDecision(Model):
     explanation: Explanation | None = None
     approvers: str | None = None
     deadline_seconds: int | None = None
+    people: int = 1
+    """How many different people have to approve."""
+    escalates_to: str | None = None
+    """The group that may decide as well once half the time has gone."""
+    execute_within_seconds: int | None = None
+    """How long after an approval the call may run."""
     attempts_remaining: int | None = None
     """How many more calls its run may make after this one, once few are left."""
 
@@ -84,6 +90,13 @@ class Approval(Model):
     action_digest: str
     status: ApprovalStatus
     approvers: str
+    people: int = 1
+    """How many different people have to approve."""
+    escalates_to: str | None = None
+    escalates_at: datetime | None = None
+    """From when on that group may decide as well."""
+    execute_within_seconds: int | None = None
+    """How long after the last approval the call may run; after that it is asked about again."""
     requested_at: datetime
     expires_at: datetime
     closed_at: datetime | None = None
@@ -94,3 +107,8 @@ class Approval(Model):
     actor_id: str
     customer_id: str
     run_id: str
+
+    def groups(self, now: datetime) -> frozenset[str]:
+        """Whose people may decide at a time: those who were asked, and after half the time those above them too."""
+        escalated = self.escalates_to is not None and self.escalates_at is not None and now >= self.escalates_at
+        return frozenset({self.approvers, self.escalates_to} if escalated and self.escalates_to else {self.approvers})

@@ -74,6 +74,18 @@ class ApprovalGranted(EventBody):
     """The signed decision itself."""
 
 
+class ApprovalSupported(EventBody):
+    """A person approved it, and another one has to as well before it may run."""
+
+    type: Literal["approval.supported"] = "approval.supported"
+    approval_id: str
+    decision_id: str
+    approver: str
+    reason: str
+    action_digest: str
+    token: str
+
+
 class ApprovalDenied(EventBody):
     """A person denied it; the first decision counts."""
 
@@ -84,6 +96,16 @@ class ApprovalDenied(EventBody):
     reason: str
     action_digest: str
     token: str
+
+
+class ApprovalExtended(EventBody):
+    """A person gave it more time."""
+
+    type: Literal["approval.extended"] = "approval.extended"
+    approval_id: str
+    principal: str
+    expires_at: datetime
+    reason: str
 
 
 class ApprovalExpired(EventBody):
@@ -255,7 +277,9 @@ Event = Annotated[
     | ApprovalRequested
     | ApprovalViewed
     | ApprovalGranted
+    | ApprovalSupported
     | ApprovalDenied
+    | ApprovalExtended
     | ApprovalExpired
     | ApprovalVoided
     | DecisionRejected

@@ -1,5 +1,6 @@
 """The reply object: all that an agent ever sees of a call."""
 
+from datetime import UTC, datetime
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -53,6 +54,12 @@ class Explanation(Model):
     attempts_remaining: int | None = None
     use_tool: str | None = None
     expires_at: str | None = None
+
+
+def waits_until(expires_at: datetime) -> Explanation:
+    """What is said of a call that waits for a person until then."""
+    said = expires_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Explanation(values={"expires_at": said}, expires_at=said)
 
 
 def reply_for(

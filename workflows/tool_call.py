@@ -239,11 +239,15 @@ class ToolCall:
     def _note(self, progress: Progress) -> None:
         """Keep the search attributes true. A call that runs straight through never gets a `CallStatus`: each upsert is
         an event and a billed action, and its workflow's result says it as well."""
-        self._progress = progress
+        before, self._progress = self._progress, progress
+        asked_again = before is not None and before.approval_id != progress.approval_id
         status = progress.status
-        if status in ("in_progress", self._noted) or (self._noted is None and status == "executed"):
+        said = status in ("in_progress", self._noted) or (self._noted is None and status == "executed")
+        if said and not asked_again:
             return
         updates = [CALL_STATUS.value_set(status)]
+        if asked_again and progress.approval_id is not None:
+            updates.append(APPROVAL_ID.value_set(progress.approval_id))
         if self._noted is None:
             updates += [
                 key.value_set(value)

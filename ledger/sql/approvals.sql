@@ -8,9 +8,12 @@ ON CONFLICT DO NOTHING RETURNING decision_id
 -- One approval, locked.
 SELECT * FROM approvals WHERE approval_id = $1 FOR UPDATE
 
+-- name: extend_approval
+UPDATE approvals SET expires_at = $2 WHERE approval_id = $1
+
 -- name: undelivered_decisions
 -- Decisions whose call has not moved on since: to be delivered again.
-SELECT d.*, c.workflow_id FROM decisions d JOIN calls c USING (request_id)
+SELECT d.*, c.workflow_id FROM decisions d JOIN calls c USING (request_id, approval_id)
 WHERE c.status = 'in_progress' AND c.intended_at IS NULL AND d.verdict = 'approve'
   AND d.decided_at < now() - make_interval(secs => $1)
 ORDER BY d.decided_at LIMIT 500
@@ -38,6 +41,10 @@ SELECT tool, count(*) AS count FROM approvals WHERE tenant = $1 AND status = 'op
 -- name: approval_request
 -- Which call an approval of a tenant belongs to.
 SELECT request_id FROM approvals WHERE approval_id = $1 AND tenant = $2
+
+-- name: approved_by
+-- How many people have approved it.
+SELECT count(DISTINCT approver) FROM decisions WHERE approval_id = $1 AND verdict = 'approve'
 
 -- name: has_decision
 -- Whether this very decision was recorded.

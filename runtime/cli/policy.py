@@ -128,7 +128,10 @@ def _limit(limit: Limit) -> _Row:
 
 def _hold(rule: RuleText, policy: Policy) -> _Row:
     deadline = format_duration(rule.deadline or policy.deadline_seconds)
-    return _Row(rule.name, f"hold for {rule.hold}, {deadline}", rule.when, rule.because)
+    people = "" if rule.people == 1 else f"{rule.people} people of "
+    above = rule.escalates_to or policy.escalates_to
+    then = "" if above in (None, rule.hold) else f", from half of that on for {above} too"
+    return _Row(rule.name, f"hold for {people}{rule.hold}, {deadline}{then}", rule.when, rule.because)
 
 
 def _numbers(tool: ToolText) -> str:
@@ -142,7 +145,10 @@ def _numbers(tool: ToolText) -> str:
 
 def _caption(policy: Policy) -> str:
     deadline = format_duration(policy.deadline_seconds)
-    caption = f"What cannot be decided is held for {policy.approvers}, {deadline}."
+    caption = (
+        f"What cannot be decided is held for {policy.approvers}, {deadline}."
+        f"\nAn approval lets a call run for {format_duration(policy.execute_within_seconds)}."
+    )
     if policy.parked is None:
         return caption
     most = f"{policy.parked.per_agent} of an agent, {policy.parked.per_tenant} in all"

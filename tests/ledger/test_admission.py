@@ -253,7 +253,8 @@ async def test_a_resource_is_guarded_across_tools(ledger: Ledger, database: str)
 
 
 def test_every_counter_of_the_policy_is_counted_per_a_bound_subject() -> None:
-    """Nothing that the agent chooses picks what is counted, save the order, which was checked to be the customer's."""
+    """Nothing that the agent chooses picks what is counted, save the order, which was checked to be the customer's, and
+    what makes calls alike, which only adds to what is counted of the agent."""
     refund = Refund(4_000)
     binding = refund.binding
     windows = deciding.windows_for(POLICY.tool(TOOL), refund.proposed)
@@ -267,6 +268,7 @@ def test_every_counter_of_the_policy_is_counted_per_a_bound_subject() -> None:
         f"customer:{binding.customer_id}",
         f"agent:{binding.agent_id}",
         f"unasked:agent:{binding.agent_id}",
+        f"unasked:agent:{binding.agent_id}:4000:USD",
     }
 
 

@@ -26,7 +26,10 @@ EXCEEDED = bound(4999, 4998)
 LIMITED = {"usage.refunds_per_run": 5}
 HELD = {"args.amount_cents": 20_001}
 # Rules that read totals.
-COUNTING = ("customer_24h", "order_total", "customer_30d", "agent_1h", "agent_24h", "likely_duplicate")
+COUNTING = (
+    *("customer_24h", "order_total", "customer_30d", "agent_1h", "agent_24h", "agent_same_1h"),
+    "likely_duplicate",
+)
 
 
 def test_an_earlier_stage_decides(default: Policy) -> None:
@@ -89,12 +92,12 @@ def without(proposal: Proposal, part: str) -> Proposal:
         (refund({"facts.customer.fraud_flag": "no"}), ("fraud_flag",)),
         (refund({"facts.customer.fraud_flag": 0}), ("fraud_flag",)),
         (refund({"facts.customer.fraud_flag": None}), ("fraud_flag",)),
-        (refund({"args.amount_cents": "4999"}), ("over_threshold", *COUNTING[:1], *COUNTING[2:5])),
+        (refund({"args.amount_cents": "4999"}), ("over_threshold", "four_eyes", *COUNTING[:1], *COUNTING[2:6])),
         (replace(refund(), totals={}), COUNTING),
         (replace(refund(), usage=NOBODY_WAITS), ("breaker", *(name for name in LIMITS if name != "breaker"))),
         (
             refund({"facts.order.status": "\ud800"}),
-            ("order_state", "too_new", "disputed", "over_threshold", "fraud_flag", *COUNTING),
+            ("order_state", "too_new", "disputed", "over_threshold", "four_eyes", "fraud_flag", *COUNTING),
         ),
         (refund({"totals.customer_24h": 2**63 - 1}), ("customer_24h",)),
     ],

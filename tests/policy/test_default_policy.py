@@ -67,7 +67,8 @@ def test_an_open_order_is_to_be_cancelled_instead(
     ("changes", "rules"),
     [
         ({"args.amount_cents": 20_001}, ("over_threshold", "customer_24h")),
-        ({"args.amount_cents": 50_000}, ("over_threshold", "customer_24h")),
+        ({"args.amount_cents": 40_000}, ("over_threshold", "customer_24h")),
+        ({"args.amount_cents": 40_001}, ("over_threshold", "four_eyes", "customer_24h")),
         ({"facts.customer.fraud_flag": True}, ("fraud_flag",)),
         ({"totals.customer_24h": 20_001 - 4999}, ("customer_24h",)),
         ({"totals.customer_24h": 20_000, "args.amount_cents": 100}, ("customer_24h",)),
@@ -82,6 +83,7 @@ def test_held_for_finance(default: Policy, changes: dict[str, object], rules: tu
     decision = decide(default, refund(changes))
     assert (decision.verdict, decision.rule, decision.rules) == ("hold", rules[0], rules)
     assert (decision.approvers, decision.deadline_seconds) == ("finance", 86_400)
+    assert (decision.people, decision.escalates_to) == (2 if "four_eyes" in rules else 1, "leads")
     assert (decision.code, decision.explanation) == (None, None)
 
 

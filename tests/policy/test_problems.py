@@ -59,7 +59,17 @@ def test_conditions(write: Write, when: str, problem: str) -> None:
         ("hold: finance\nwhen: 'true'\nbecause: b\ndeadline: 1 day", "deadline", "write a duration as a whole number"),
         ("hold: finance\nwhen: 'true'\nbecause: b\ndeadline: 24", "deadline", "write a duration as a whole number"),
         ("hold: finance\nwhen: 'true'\nbecause: b\nuse_tool: cancel_order", "", "use_tool belongs to a refuse rule"),
-        ("refuse: INVALID_STATE\nwhen: 'true'\nbecause: b\ndeadline: 1h", "", "deadline belongs to a hold rule"),
+        *(
+            (
+                f"refuse: INVALID_STATE\nwhen: 'true'\nbecause: b\n{line}",
+                "",
+                "deadline, people and escalates_to belong to a hold rule",
+            )
+            for line in ("deadline: 1h", "people: 2", "escalates_to: leads")
+        ),
+        ("hold: finance\nwhen: 'true'\nbecause: b\npeople: 3", "people", "input should be less than or equal to 2"),
+        ("hold: finance\nwhen: 'true'\nbecause: b\npeople: true", "people", "input should be a valid integer"),
+        ("hold: finance\nwhen: 'true'\nbecause: b\nescalates_to: finance", "", "escalates_to is the group"),
         ("refuse: INVALID_STATE\nwhen: 'true'\nbecause: b\nuse_tool_when: 'true'", "", "use_tool_when needs use_tool"),
         ("refuse: INVALID_STATE\nwhen: 'true'\nbecause: b\nuse_tool: voucher", "use_tool", "there is no tool voucher"),
         (
@@ -202,8 +212,8 @@ def test_a_tool_that_only_reads_is_answered_at_once(write: Write) -> None:
         (
             "limits: [{name: all, per: everyone, max: 1}]",
             [
-                "issue_refund / limits / all / per: must be 'run', 'customer', 'order', 'agent', 'tool', 'tenant' or "
-                "'repeat'"
+                "issue_refund / limits / all / per: must be 'run', 'customer', 'order', 'agent', 'agent_amount', "
+                "'tool', 'tenant' or 'repeat'"
             ],
         ),
     ],

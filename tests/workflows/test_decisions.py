@@ -1,7 +1,7 @@
 """Decisions as they reach a parked workflow: by signal and by update, good, bad, early, late and twice."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from schemas.decisions import Approval, SignedDecision
 from schemas.events import DecisionRejected
 from tests.service import PATIENCE, Service, Started, human_decision, until
 from tests.workflows.paths import names
+from workflows.tool_call import APPROVAL_ID
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -50,6 +51,35 @@ async def test_an_unsigned_decision_leaves_it_parked_and_a_valid_one_still_works
     assert await running.outside.effects(order) == []
     await started.handle.signal("decide", running.decision(approval, "approve"))
     assert (await running.finish(started)).code is Code.OK
+    assert len(await running.outside.effects(order)) == 1
+
+
+async def test_it_waits_for_the_second_person(running: Service) -> None:
+    order = await running.outside.order(50_000)
+    started, approval = await running.parked(order, 45_000)
+    alone = await _update(started, "decide", running.decision(approval, "approve", approver="ana"))
+    assert alone["status"] == "pending_approval"
+    both = await _update(started, "decide", running.decision(approval, "approve", approver="ben"))
+    assert both["code"] == "OK"
+    assert len(await running.outside.effects(order)) == 1
+
+
+async def test_an_approval_that_came_too_late_to_act_on_is_asked_for_again(running: Service) -> None:
+    order, started, approval = await _parked(running)
+    long_ago = datetime.now(UTC) - timedelta(hours=2)
+    answer = await _update(started, "decide", running.decision(approval, "approve", decided_at=long_ago))
+    assert answer["status"] == "pending_approval"
+    again = await running.approval(await running.record(started))
+    assert again.approval_id != approval.approval_id
+
+    async def found() -> bool | None:
+        attributes = (await started.handle.describe()).typed_search_attributes
+        return attributes.get(APPROVAL_ID) == again.approval_id or None
+
+    await until(found)
+    assert await running.outside.effects(order) == []
+    answer = await _update(started, "decide", running.decision(again, "approve"))
+    assert answer["code"] == "OK"
     assert len(await running.outside.effects(order)) == 1
 
 
