@@ -38,7 +38,8 @@ class Decided:
 def may_decide(decider: Decider, approval: Approval) -> bool:
     """Whether this person belongs to the approver group and is not on the requester's side."""
     requester = {approval.agent_id.casefold(), approval.actor_id.casefold()}
-    return not approval.groups(datetime.now(UTC)).isdisjoint(decider.roles) and decider.username.casefold() not in requester
+    asked = approval.groups(datetime.now(UTC))
+    return not asked.isdisjoint(decider.roles) and decider.username.casefold() not in requester
 
 
 async def decide(
