@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from activities.counting import counted, uses, windows
 from ledger.admission import Admitted, Reads, Trip, Window
-from ledger.records import CallDetails, Step
+from ledger.records import Amendment, CallDetails, Step
 from policy import decide
 from policy.document import format_duration
 from policy.model import (
@@ -32,6 +32,7 @@ from schemas.events import (
     ApprovalRequested,
     ApprovalVoided,
     BreakerTripped,
+    CallAmended,
     CallDecided,
     CallProposed,
     CallSettled,
@@ -316,6 +317,42 @@ def asked_again(
     return Step([void, requested], status, code, waits_until(approval.expires_at), approval="voided", asks=approval)
 
 
+def amended(
+    policy: Policy,
+    proposed: Proposed,
+    details: CallDetails,
+    approval_id: str,
+    principal: str,
+    reason: str,
+    now: datetime,
+) -> Step | PolicyDecision:
+    """The step that makes of a call that waits what a person proposes instead (`proposed`), or why the policy refuses
+    that. It takes no more than before, so that what was counted for it still covers it."""
+    decision = _asked_anew(policy, proposed, details)
+    if decision.verdict == "refuse":
+        return decision
+    before = details.decision
+    if decision.verdict != "hold" and before is not None:
+        # A person decides it all the same: they have begun to.
+        decision = before.model_copy(update={"people": 1, "because": "a person changed what was asked for"})
+    approval, requested = _ask(proposed, decision, now)
+    arguments = proposed.call.arguments
+    event = CallAmended(approval_id=approval_id, principal=principal, arguments=arguments, reason=reason)
+    claim = proposed.claim
+    amends = Amendment(arguments, claim.amount if claim else 0, decision)
+    said = waits_until(approval.expires_at)
+    status, code = "pending_approval", Code.PENDING_APPROVAL
+    return Step([event, requested], status, code, said, approval="voided", asks=approval, amends=amends)
+
+
+def _asked_anew(policy: Policy, proposed: Proposed, details: CallDetails, reserved: int = 0) -> PolicyDecision:
+    """The policy's decision about a call that was admitted. Counters stay as they were then: it has been counted."""
+    policy_tool = policy.tool(proposed.call.tool)
+    limits = [limit.name for limit in policy_tool.limits] if policy_tool else []
+    unlimited = {name: Usage(0) for name in (*limits, BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT)}
+    return evaluate(policy, proposed, details.totals, unlimited, reserved)
+
+
 def decide_read(policy: Policy, call: Call, entry: Entry) -> PolicyDecision:
     """What the policy says about a call that changes nothing; such a call is free or refused, it never waits."""
     decision = decide.decide(policy, Proposal(tool=call.tool, manifest=entry.manifest, arguments=call.arguments))
@@ -374,10 +411,7 @@ def still_allowed(
     """
     if approved_digest is not None and proposed.action_digest() != approved_digest:
         return "the facts have changed"
-    policy_tool = policy.tool(proposed.call.tool)
-    limits = [limit.name for limit in policy_tool.limits] if policy_tool else []
-    unlimited = {name: Usage(0) for name in (*limits, BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT)}
-    decision = evaluate(policy, proposed, details.totals, unlimited, reserved)
+    decision = _asked_anew(policy, proposed, details, reserved)
     if decision.verdict == "refuse":
         return f"{REGISTRY[decision.code or Code.INTERNAL_FAILURE].title.lower()}: {decision.because}"
     covered = set(details.decision.rules) if details.decision else set[str]()

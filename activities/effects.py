@@ -4,6 +4,7 @@ import time
 from datetime import datetime
 from typing import Any
 
+from pydantic import JsonValue
 from temporalio import activity
 
 from activities import deciding
@@ -94,7 +95,7 @@ class Effects:
         outcome = await self._attempt(record, entry, tool, effect, trail, permit_until)
         trail.conclude(outcome)
         self._services.reached("send.after")
-        done = tool.done(self.arguments_of(record), outcome.result) if outcome.kind == "confirmed" else ""
+        done = self.done(record, outcome.result) if outcome.kind == "confirmed" else ""
 
         def decide(current: CallRecord, now: datetime) -> Step | None:
             if current.settled:
@@ -223,6 +224,12 @@ class Effects:
         if entry is None or not isinstance(entry.tool, WriteTool):
             raise LookupError(f"this worker does not have the tool {record.tool}")
         return entry, entry.tool
+
+    def done(self, record: CallRecord, result: dict[str, JsonValue]) -> str:
+        """What was done, for the sentence of the reply."""
+        _, tool = self.tool_of(record)
+        said = tool.done(self.arguments_of(record), result)
+        return said if record.details.requested is None else f"{said}, as a person changed it before approving it"
 
     def arguments_of(self, record: CallRecord) -> WriteArguments:
         arguments = self._services.catalog.validate_arguments(record.tool, record.details.call.arguments)

@@ -69,7 +69,7 @@ class Inspecting:
             entry, tool = self._effects.tool_of(record)
             describe_tool(span, record.details.call.binding, entry.manifest, record.details.call.key_hash)
             found = await self._look(record, effect, account)
-            done = tool.done(self._effects.arguments_of(record), found.result) if found.kind == "confirmed" else ""
+            done = self._effects.done(record, found.result) if found.kind == "confirmed" else ""
 
             def decide(current: CallRecord, now: datetime) -> Step | None:
                 sent = current.details.effect or effect

@@ -148,6 +148,23 @@ class Approvals:
         )
         return inserted is not None
 
+    async def amend(
+        self, approval: Approval, step: StepFunction, switches: Sequence[str] = ()
+    ) -> tuple[Verdict, CallRecord | None]:
+        """Let `step` (pure) change the call that waits for this approval, and ask people about that instead.
+
+        RECORDED, or why it can no longer be changed, as for a decision.
+        """
+        async with self._pool.acquire() as connection, connection.transaction():
+            record, now = await self._calls.lock(connection, approval.request_id)
+            row = await connection.fetchrow(_SQL["lock_approval"], approval.approval_id)
+            paused = await connection.fetchval(_PAUSES, approval.tenant, switches) is True
+            verdict = _stands(row, now, paused=paused)
+            change = step(record, now) if verdict is Verdict.RECORDED else None
+            if change is None:
+                return verdict, record
+            return verdict, await self._calls.write(connection, record, change, now)
+
     async def extend(
         self, approval: Approval, until: datetime, *, by: str, reason: str, switches: Sequence[str] = ()
     ) -> Verdict:

@@ -114,6 +114,8 @@ class Calls:
             step.alert,
             after.approval_id,
         )
+        if step.amends is not None:
+            await connection.execute(_SQL["amend_uses"], record.request_id, step.amends.amount)
         if step.asks is not None:
             await insert_approval(connection, step.asks, key)
         return after

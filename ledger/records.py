@@ -29,6 +29,8 @@ class CallDetails(Model):
     """The encrypted part of a call."""
 
     call: Call
+    requested: dict[str, JsonValue] | None = None
+    """The arguments that the agent asked for, where a person changed them."""
     facts: dict[str, JsonValue]
     totals: dict[str, int]
     decision: PolicyDecision | None = None
@@ -91,6 +93,15 @@ class CallRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Amendment:
+    """What a person made of a call that waits: its arguments, what it takes now, and the decision about that."""
+
+    arguments: dict[str, JsonValue]
+    amount: int
+    decision: PolicyDecision
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One change of a call: the events that say it, and where the call stands after it. None keeps what was.
 
@@ -112,10 +123,12 @@ class Step:
     recheck_at: datetime | Literal["never"] | None = None
     alert: AlertKind | None = None
     asks: Approval | None = None
+    amends: Amendment | None = None
 
     def applied_to(self, record: CallRecord, head: Head, at: datetime) -> CallRecord:
         details = record.details.model_copy(
             update={
+                **self._amended(record.details),
                 "explanation": self.explanation or record.details.explanation,
                 "result": self.result if self.result is not None else record.details.result,
                 "effect": self.effect or record.details.effect,
@@ -136,6 +149,15 @@ class Step:
             head=head,
             details=details,
         )
+
+    def _amended(self, details: CallDetails) -> dict[str, object]:
+        if self.amends is None:
+            return {}
+        return {
+            "call": details.call.model_copy(update={"arguments": self.amends.arguments}),
+            "requested": details.requested or details.call.arguments,
+            "decision": self.amends.decision,
+        }
 
     def _recheck_at(self, record: CallRecord) -> datetime | None:
         if self.recheck_at is None:

@@ -98,6 +98,20 @@ class ApprovalDenied(EventBody):
     token: str
 
 
+class CallAmended(EventBody):
+    """A person changed what the agent had asked for while it waited: a new action, about which people are asked anew.
+
+    `arguments` are all that it would be executed with, the agent's key and words as they were.
+    """
+
+    type: Literal["call.amended"] = "call.amended"
+    approval_id: str
+    """The approval that this ended."""
+    principal: str
+    arguments: dict[str, JsonValue]
+    reason: str
+
+
 class ApprovalExtended(EventBody):
     """A person gave it more time."""
 
@@ -279,6 +293,7 @@ Event = Annotated[
     | ApprovalGranted
     | ApprovalSupported
     | ApprovalDenied
+    | CallAmended
     | ApprovalExtended
     | ApprovalExpired
     | ApprovalVoided

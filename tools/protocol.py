@@ -71,6 +71,8 @@ class WriteTool(ABC, Generic[W, F, R]):
     result_model: type[R]
     untrusted_arguments: ClassVar[tuple[str, ...]] = ()
     """Arguments that carry the agent's own words: shown last and quoted, left out of titles and digests' summaries."""
+    amendable: ClassVar[tuple[str, ...]] = ()
+    """Arguments that a person may change instead of denying the call, as long as it then takes no more than before."""
     undone_late: ClassVar[bool] = False
     """Whether the remote system may undo a confirmed effect by itself, days later; such effects are looked at again."""
 

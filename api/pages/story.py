@@ -22,6 +22,7 @@ _SENTENCES = {
     "approval.granted": "{approver} approved it",
     "approval.supported": "{approver} approved it; another person has to as well",
     "approval.denied": "{approver} denied it",
+    "call.amended": "{principal} changed what was asked for",
     "approval.extended": "{principal} gave it more time, until {expires_at}",
     "approval.expired": "Nobody decided before the deadline",
     "approval.voided": "The approval no longer held: {because}",

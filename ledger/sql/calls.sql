@@ -148,6 +148,10 @@ UPDATE calls SET status = $14, code = $15, operation_id = $16, intended_at = $17
                  details = $20, remote_id = $21, review = $22, recheck_at = $23, approval_id = $25
 WHERE request_id = $1
 
+-- name: amend_uses
+-- What a call takes once a person has changed it: of each of its subjects the same.
+UPDATE uses SET amount = $2 WHERE request_id = $1
+
 -- name: by_workflow_ids
 -- Everything that waiters of this process wait for, in one look.
 SELECT * FROM calls WHERE workflow_id = ANY($1::text[])

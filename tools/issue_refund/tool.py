@@ -38,6 +38,7 @@ class IssueRefund(WriteTool[IssueRefundArguments, IssueRefundFacts, IssueRefundR
     facts_model = IssueRefundFacts
     result_model = IssueRefundResult
     untrusted_arguments = ("note",)
+    amendable = ("amount_cents", "reason_code")
     undone_late = True
 
     async def read_facts(
