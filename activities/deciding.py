@@ -280,6 +280,9 @@ def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> tuple[A
         actor_id=call.binding.actor_id,
         customer_id=call.binding.customer_id,
         run_id=call.binding.run_id,
+        owner=call.binding.owner,
+        amount=proposed.claim.amount if proposed.claim else None,
+        currency=proposed.claim.currency if proposed.claim else None,
     )
     requested = ApprovalRequested(
         approval_id=approval.approval_id,

@@ -27,7 +27,8 @@ class Decisions:
         if record.approval_id is None or record.status != "in_progress":
             return record, None
         valid: dict[str, HumanDecision] = {}
-        for signed in await self._services.ledger.of(record.tenant).approvals.granted_by(record.approval_id):
+        approvals = self._services.ledger.of(record.tenant).approvals
+        for signed in await approvals.granted_by(record.approval_id):
             try:
                 decision = self._services.verifier.verify(signed)
             except BadDecision:
@@ -36,7 +37,9 @@ class Decisions:
                 valid[decision.approver.casefold()] = decision
         wanted = record.details.decision.people if record.details.decision else 1
         digests = {decision.action_digest for decision in valid.values()}
-        if len(valid) < wanted or len(digests) != 1:
+        # Accounts of one person count once.
+        persons = await approvals.persons(record.tenant, list(valid))
+        if len({persons.get(name, name) for name in valid}) < wanted or len(digests) != 1:
             return record, None
         return record, max(valid.values(), key=lambda decision: decision.decided_at)
 

@@ -14,7 +14,6 @@ from api.edge import json_object
 from api.openapi import BODY, QUERY, answer, plain_problem, problems, takes
 from api.parsing import parse
 from api.problems import refuse, send_plain_problem
-from ledger.principals import Principal
 from schemas.base import Model
 from schemas.codes import Code
 from schemas.decisions import Approval
@@ -26,6 +25,7 @@ router = APIRouter(prefix="/v1/approvals")
 _REFUSALS: dict[Refused, tuple[int, str]] = {
     "not_found": (404, "There is no such approval."),
     "not_yours": (403, "This is not yours to decide."),
+    "over_limit": (403, "The amount is more than is yours to approve."),
     "reason_required": (422, "A reason is required to deny."),
     "already_decided": (409, "It was already decided; the first decision stands."),
     "expired": (409, "The deadline has passed; nothing was done."),
@@ -117,7 +117,7 @@ async def post_decision(approval_id: str, request: Request, approver: Approver, 
     asked = parse(Decide, await json_object(request))
     decided = await decide(
         services,
-        _decider(approver),
+        Decider.of(approver),
         approval_id,
         asked.decision,
         action_digest=asked.action_digest,
@@ -134,7 +134,3 @@ def approval_json(approval: Approval) -> dict[str, JsonValue]:
     """The approval as the contract has it."""
     content: dict[str, JsonValue] = approval.model_dump(mode="json", exclude=set(HIDDEN))
     return content
-
-
-def _decider(principal: Principal) -> Decider:
-    return Decider(principal.tenant, principal.name, principal.roles)

@@ -10,6 +10,7 @@ from temporalio.client import Client
 from api.attempts import SignInAttempts
 from api.diagnosing import EdgeDiagnostics
 from api.limits import Limits
+from api.oidc import Provider
 from api.waiting import Waiters
 from gateways.webhooks import WebhookReader
 from ledger.ledger import Ledger
@@ -39,6 +40,8 @@ class Context:
     sign_in_attempts: SignInAttempts = field(default_factory=SignInAttempts)
     webhooks: Mapping[str, WebhookReader] = field(default_factory=dict[str, WebhookReader])
     """By the name of the gateway that sends them."""
+    oidc: Provider | None = None
+    """The OpenID provider that people can sign in with."""
 
 
 def _context(request: Request) -> Context:

@@ -10,21 +10,31 @@ from temporalio.service import RPCError
 from api.context import Context
 from api.reach import covering
 from ledger.approvals import Through, Verdict
+from ledger.people import NOBODY, Objection, Standing, names_of, objection_to
+from ledger.principals import Person, Principal
 from schemas.decisions import Approval, HumanDecision, SignedDecision
 from schemas.ids import is_approval_id, new_decision_id
 
 _log = structlog.get_logger()
 
-Refused = Literal["not_found", "not_yours", "reason_required", "already_decided", "expired", "stale"]
+Refused = Literal["not_found", "not_yours", "over_limit", "reason_required", "already_decided", "expired", "stale"]
+Choice = Literal["approve", "deny"]
 
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """The authenticated person who decides."""
+    """The authenticated person who decides. `standing` has what they are called and how far their roles go."""
 
     tenant: str
     username: str
     roles: frozenset[str]
+    standing: Standing = NOBODY
+
+    @classmethod
+    def of(cls, who: Person | Principal) -> "Decider":
+        """Whoever is signed in on the page, or holds an approver's token."""
+        name = who.username if isinstance(who, Person) else who.name
+        return cls(who.tenant, name, who.roles, who.standing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +45,17 @@ class Decided:
     refused: Refused | None = None
 
 
-def may_decide(decider: Decider, approval: Approval) -> bool:
-    """Whether this person belongs to the approver group and is not on the requester's side."""
-    requester = {approval.agent_id.casefold(), approval.actor_id.casefold()}
-    asked = approval.groups(datetime.now(UTC))
-    return not asked.isdisjoint(decider.roles) and decider.username.casefold() not in requester
+def why_not(decider: Decider, approval: Approval, verdict: Choice = "approve") -> Objection | None:
+    """What keeps this person from deciding so, on whichever path they come; None when nothing does."""
+    known = decider.standing
+    names = known.names | names_of(decider.username)
+    standing = Standing(known.person_id, names, decider.roles, known.grants)
+    return objection_to(standing, approval, datetime.now(UTC), verdict)
+
+
+def may_decide(decider: Decider, approval: Approval, verdict: Choice = "approve") -> bool:
+    """Whether this person belongs to a group that may decide now, is not on the requester's side, and may go so far."""
+    return why_not(decider, approval, verdict) is None
 
 
 async def decide(
@@ -59,8 +75,9 @@ async def decide(
     approval = await approvals.get(decider.tenant, approval_id)
     if approval is None:
         return Decided(None, "not_found")
-    if not may_decide(decider, approval):
-        return Decided(None, "not_yours")
+    objection = why_not(decider, approval, verdict)
+    if objection is not None:
+        return Decided(None, "over_limit" if objection == "over_limit" else "not_yours")
     if verdict == "deny" and not reason.strip():
         return Decided(None, "reason_required")
     decision = HumanDecision(
@@ -91,6 +108,8 @@ async def decide(
             return Decided(None, "expired")
         case Verdict.STALE:
             return Decided(None, "stale")
+        case Verdict.NOT_THEIRS:
+            return Decided(None, "not_yours")
         case _:
             return Decided(None, "not_found")
 

@@ -12,6 +12,7 @@ from ledger.calls import Calls
 from ledger.cards import card_context
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
+from ledger.people import Standing, names_of, objection_to, standing_of
 from ledger.queries import load
 from ledger.records import CallRecord, Step
 from schemas.base import Model
@@ -52,6 +53,8 @@ class Verdict(enum.Enum):
     EXPIRED = "expired"
     STALE = "stale"
     """It was made on another action than the one that waits."""
+    NOT_THEIRS = "not_theirs"
+    """Whoever made it may not decide this one, or not any more."""
     UNKNOWN = "unknown"
 
 
@@ -108,6 +111,12 @@ class Approvals:
             row = await connection.fetchrow(_SQL["lock_approval"], decision.approval_id)
             paused = await connection.fetchval(_PAUSES, decision.tenant, switches) is True
             verdict = _judge(row, decision, now, paused=paused)
+            if (
+                verdict is Verdict.RECORDED
+                and row is not None
+                and not await self._is_theirs(connection, row, decision, now)
+            ):
+                verdict = Verdict.NOT_THEIRS
             if verdict is Verdict.RECORDED:
                 if await self._insert_decision(connection, record, decision, token, through, now):
                     approved_by = await connection.fetchval(_SQL["approved_by"], decision.approval_id)
@@ -120,6 +129,20 @@ class Approvals:
             if await connection.fetchval(_SQL["has_decision"], decision.decision_id):
                 verdict = Verdict.REPEATED
             return verdict, record
+
+    async def _is_theirs(
+        self, connection: Connection, row: asyncpg.Record, decision: HumanDecision, now: datetime
+    ) -> bool:
+        """Whether the person may still decide so, by who they are now: what was checked when they were asked is checked
+        again where it takes effect."""
+        (approval,) = await self._open_all(connection, [row])
+        person = await connection.fetchrow(_SQL["decider"], decision.approver, decision.tenant)
+        if person is None:
+            # No account: the signature alone says who it was, and that is a name all the same.
+            signed = Standing(names=names_of(decision.approver), roles=approval.groups(now))
+            return objection_to(signed, approval, now) is None
+        standing = standing_of(person)
+        return person["disabled_at"] is None and objection_to(standing, approval, now, decision.verdict) is None
 
     async def _insert_decision(
         self,
@@ -249,6 +272,11 @@ class Approvals:
         async with self._pool.acquire() as connection:
             rows = await connection.fetch(_SQL["decisions_on"], [approval_id])
             return [(await self._decision_body(connection, row)).token for row in rows]
+
+    async def persons(self, tenant: str, usernames: Sequence[str]) -> dict[str, str]:
+        """Username -> person, of the accounts that there are."""
+        rows = await self._pool.fetch(_SQL["persons"], tenant, usernames)
+        return {row["username"]: row["person_id"] for row in rows}
 
     async def waiting(
         self, tenant: str, *, after: tuple[datetime, str] | None, tool: str | None, limit: int

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -13,6 +13,8 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from ledger.database import Database
+from ledger.identities import Identities, Identity, Refusal
+from ledger.people import NOBODY, Standing, standing_of
 from ledger.queries import load
 from schemas.calls import Binding
 from schemas.ids import new_run_id
@@ -31,7 +33,8 @@ _SHORTEST = 22
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The live holder of a token. `binding` and `tools` are a run's; `roles` a person's."""
+    """The live holder of a token. `binding` and `tools` are a run's, `owner` a service's; `roles` and `standing` a
+    person's."""
 
     kind: TokenKind
     tenant: str
@@ -40,11 +43,25 @@ class Principal:
     binding: Binding | None = None
     tools: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
+    owner: str | None = None
+    standing: Standing = NOBODY
+
+    @property
+    def person_id(self) -> str:
+        return self.standing.person_id
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.standing.names
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Someone who signed in on the web form. `open_alerts`: how many an operator has to see to, 100 at most."""
+    """Someone who signed in on the web form. `open_alerts`: how many an operator has to see to, 100 at most.
+
+    `issuer` is the OpenID provider that they signed in with, None for a password. Two accounts of one person have one
+    `person_id`, and the `names` of both.
+    """
 
     tenant: str
     username: str
@@ -52,6 +69,16 @@ class Person:
     roles: frozenset[str]
     csrf: str = ""
     open_alerts: int = 0
+    standing: Standing = field(default=NOBODY, compare=False)
+    issuer: str | None = None
+
+    @property
+    def person_id(self) -> str:
+        return self.standing.person_id
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.standing.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +105,7 @@ class Principals:
         self._database = database
         # A hash takes tens of milliseconds and 64 MiB by design: off the event loop, and only a few at a time.
         self._hashing = asyncio.Semaphore(_HASHES_AT_ONCE)
+        self.identities = Identities(database)
 
     async def authenticate(self, token: str) -> Principal | None:
         """Who holds this token now; None when it is unknown, expired, revoked, or its holder is disabled.
@@ -101,6 +129,8 @@ class Principals:
             binding=binding,
             tools=frozenset(row["tools"] or ()),
             roles=frozenset(row["roles"] or ()),
+            owner=row["owner"],
+            standing=standing_of(row) if row["username"] else NOBODY,
         )
 
     async def issue(
@@ -111,8 +141,10 @@ class Principals:
         *,
         token: str | None = None,
         expires_at: datetime | None = None,
+        owner: str | None = None,
     ) -> tuple[str, str]:
-        """(token id, token). `token` gives a known value, for seeding; it is stored once.
+        """(token id, token). `token` gives a known value, for seeding; it is stored once. `owner`: who answers for a
+        service's agents.
 
         Raises ValueError for a value that has not even the length of 128 bits.
         """
@@ -121,7 +153,7 @@ class Principals:
             raise ValueError("a token must be random, and have 128 bits at least")
         token_id = f"tok_{secrets.token_hex(8)}"
         await self._database.tenant(tenant).execute(
-            _SQL["insert_token"], token_id, token_hash(value), kind, tenant, principal, None, expires_at
+            _SQL["insert_token"], token_id, token_hash(value), kind, tenant, principal, None, expires_at, owner
         )
         return token_id, value
 
@@ -156,6 +188,7 @@ class Principals:
             f"tok_{secrets.token_hex(8)}",
             token_hash(token),
             service.token_id,
+            service.owner,
         )
         return OpenedRun(run_id, token, expires_at)
 
@@ -173,26 +206,45 @@ class Principals:
     async def users(self) -> list[asyncpg.Record]:
         return await self._database.system.fetch(_SQL["list_users"])
 
-    async def disable_user(self, username: str) -> bool:
-        return await self._database.system.fetchval(_SQL["disable_user"], username.lower()) is not None
+    async def disable_user(self, username: str) -> list[str]:
+        """Shut out whose account this is; the accounts of theirs that were open until now."""
+        rows = await self._database.system.fetch(_SQL["disable_user"], username.lower())
+        return [row["username"] for row in rows]
 
     async def sign_in(self, username: str, password: str, *, seconds: int = 8 * 3600) -> tuple[str, Person] | None:
         """(session secret, person) when the password is right; None otherwise, after the same work."""
-        row = await self._database.system.fetchrow(_SQL["user"], username.lower())
+        row = await self._database.system.fetchrow(_SQL["password"], username.lower())
+        hashed: str | None = row["password_hash"] if row is not None else None
         try:
             async with self._hashing:
-                await asyncio.to_thread(HASHER.verify, row["password_hash"] if row else NOBODYS_HASH, password)
+                await asyncio.to_thread(HASHER.verify, hashed or NOBODYS_HASH, password)
         except (VerificationError, InvalidHashError):
             return None
-        if row is None:
+        if row is None or hashed is None:
             return None
+        return await self._open_session(row["tenant"], row["username"], seconds, None)
+
+    async def sign_in_with(
+        self, identity: Identity, tenant: str, *, seconds: int = 8 * 3600
+    ) -> tuple[str, Person] | Refusal:
+        """(session secret, person) for whom an OpenID provider vouched just now, with the roles that it says; a subject
+        that is new here gets an account of `tenant`. Or why not."""
+        admitted = await self.identities.admit(identity, tenant)
+        if not isinstance(admitted, tuple):
+            return admitted
+        return await self._open_session(*admitted, seconds, identity.issuer) or "disabled"
+
+    async def _open_session(
+        self, tenant: str, username: str, seconds: int, issuer: str | None
+    ) -> tuple[str, Person] | None:
+        """None when the person was disabled meanwhile."""
         secret, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         await self._database.system.execute(_SQL["prune_sessions"])
-        person = Person(row["tenant"], row["username"], row["display_name"], frozenset(row["roles"]), csrf)
-        await self._database.tenant(person.tenant).execute(
-            _SQL["open_session"], token_hash(secret), person.tenant, person.username, csrf, seconds
+        await self._database.tenant(tenant).execute(
+            _SQL["open_session"], token_hash(secret), tenant, username, csrf, seconds, issuer
         )
-        return secret, person
+        person = await self.session(secret)
+        return None if person is None else (secret, person)
 
     async def session(self, secret: str) -> Person | None:
         """Who is signed in with this session; None when it ended or the person is disabled."""
@@ -206,6 +258,8 @@ class Principals:
             frozenset(row["roles"]),
             row["csrf"],
             row["open_alerts"],
+            standing_of(row),
+            row["issuer"],
         )
 
     async def sign_out(self, secret: str) -> None:

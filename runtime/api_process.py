@@ -15,6 +15,7 @@ from api.waiting import Waiters
 from ledger.signing import DecisionSigner
 from runtime.assembly import activity_services, core
 from runtime.logs import start_logging
+from runtime.openid import openid_provider
 from runtime.policy import load_checked
 from runtime.settings import Settings
 from runtime.telemetry import start_tracing
@@ -70,6 +71,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 built.ledger.diagnostics, tenant=settings.tenant, per_hour=settings.edge_diagnostics_per_hour
             )
             stack.push_async_callback(edge_diagnostics.drain)
+            oidc = await stack.enter_async_context(openid_provider(settings, built.ledger.streams))
             app.state.context = Context(
                 ledger=built.ledger,
                 catalog=built.catalog,
@@ -85,6 +87,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 namespace=built.temporal.namespace,
                 limits=limits_of(settings),
                 webhooks=webhook_readers(settings),
+                oidc=oidc,
             )
             if settings.eager_start:
                 services = await stack.enter_async_context(

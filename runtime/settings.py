@@ -1,13 +1,18 @@
 """Settings, from the environment alone (`COUNTERSEAL_…`; Temporal's and OpenTelemetry's own variables are theirs)."""
 
-from ipaddress import ip_network
+import json
+from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from policy.load import DEFAULT_POLICY
+
+_ROLES = TypeAdapter(dict[str, list[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]]])
 
 
 class SettingsError(Exception):
@@ -54,6 +59,23 @@ class Settings(BaseSettings):
     """How many invalid calls are explained to all token holders behind one address."""
     address_invalid_calls_per_hour: Annotated[int, Field(ge=1)] = 6000
     """The same for an hour."""
+    oidc_issuer: str = ""
+    """The OpenID provider that people can sign in with, by its issuer identifier, e.g. `https://login.example.com`; its
+    discovery document is read from there. Without one there are local accounts alone."""
+    oidc_client_id: str = ""
+    """What the provider calls this service; needed with an issuer."""
+    oidc_client_secret: SecretStr | None = None
+    """The client's secret; none for a public client."""
+    oidc_scopes: str = "openid profile email"
+    """What is asked for, separated by spaces."""
+    oidc_username_claim: str = "preferred_username"
+    """What an account is called that is made at a first sign-in. It never finds an existing one. With `email` the
+    address has to be verified."""
+    oidc_groups_claim: str = "groups"
+    """The claim with a person's groups: texts in a list, or one text."""
+    oidc_roles: str = "{}"
+    """Which roles a group grants, as JSON: `{"refund-approvers": ["finance"], "platform": ["operator"]}`. Without any
+    nobody gets an account by signing in, and operators say what the roles of linked ones are."""
     temporal_ui_url: str | None = None
     """Where people reach Temporal's UI; the approval page links to a call's workflow there."""
     eager_start: bool = False
@@ -96,8 +118,8 @@ class Settings(BaseSettings):
     store_key: SecretStr | None = None
     """The bearer key that the order system expects."""
     private_networks: str = ""
-    """Which of `payments` and `orders`, separated by commas, may be on a private network or this machine. The others
-    are connected to at public addresses only."""
+    """Which of `payments`, `orders` and `identity` (the OpenID provider), separated by commas, may be on a private
+    network or this machine. The others are connected to at public addresses only."""
     exchange_seconds: Annotated[float, Field(gt=0, le=50)] = 10.0
     """Total deadline of one exchange with a remote system."""
     absence_seconds: Annotated[float, Field(gt=0, le=86_400)] = 300.0
@@ -138,9 +160,42 @@ class Settings(BaseSettings):
     @field_validator("private_networks")
     @classmethod
     def _are_systems(cls, value: str) -> str:
-        if not {"payments", "orders"}.issuperset(_split(value)):
-            raise ValueError("must be payments, orders or both, separated by a comma")
+        if not {"payments", "orders", "identity"}.issuperset(_split(value)):
+            raise ValueError("must be some of payments, orders and identity, separated by commas")
         return value
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _is_an_issuer(cls, value: str) -> str:
+        if value and not _is_issuer(value):
+            raise ValueError("must be an https URL without query or fragment; http only for an address of this machine")
+        return value
+
+    @field_validator("oidc_scopes")
+    @classmethod
+    def _are_scopes(cls, value: str) -> str:
+        if "openid" not in value.split():
+            raise ValueError("must have openid among them")
+        return value
+
+    @field_validator("oidc_roles")
+    @classmethod
+    def _are_roles(cls, value: str) -> str:
+        try:
+            _ROLES.validate_python(json.loads(value))
+        except ValueError:
+            raise ValueError("must be a JSON object of groups, each with a list of roles") from None
+        return value
+
+    @model_validator(mode="after")
+    def _is_registered(self) -> "Settings":
+        if self.oidc_issuer and not self.oidc_client_id:
+            raise ValueError("COUNTERSEAL_OIDC_CLIENT_ID is needed with COUNTERSEAL_OIDC_ISSUER")
+        return self
+
+    def roles_of_groups(self) -> Mapping[str, frozenset[str]]:
+        """`oidc_roles`, group -> roles."""
+        return {group: frozenset(roles) for group, roles in _ROLES.validate_json(self.oidc_roles).items()}
 
     def private_systems(self) -> list[str]:
         """`private_networks`, one by one."""
@@ -149,6 +204,19 @@ class Settings(BaseSettings):
     def proxies(self) -> list[str]:
         """`trusted_proxies`, one by one."""
         return _split(self.trusted_proxies)
+
+
+def _is_issuer(text: str) -> bool:
+    """https://openid.net/specs/openid-connect-core-1_0.html#IssuerIdentifier"""
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname or ""
+        plain = text.isascii() and text.isprintable() and not (parts.query or parts.fragment or parts.username)
+        if parts.scheme == "http":
+            return plain and (host == "localhost" or ip_address(host).is_loopback)
+        return plain and parts.scheme == "https" and bool(host)
+    except ValueError:
+        return False
 
 
 def _split(text: str) -> list[str]:
@@ -162,6 +230,8 @@ def load() -> Settings:
     except ValidationError as problem:
         lines = [
             f"COUNTERSEAL_{'_'.join(str(part) for part in error['loc']).upper()}: {error['msg']}"
+            if error["loc"]
+            else error["msg"]
             for error in problem.errors(include_input=False, include_url=False, include_context=False)
         ]
         raise SettingsError("; ".join(lines)) from None

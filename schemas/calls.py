@@ -19,6 +19,8 @@ class Binding(Model):
     agent_id: str
     actor_id: str
     customer_id: str
+    owner: str | None = None
+    """Who answers for the agent, as the token says that opened the run."""
 
 
 class ToolCallInput(Model):

@@ -107,6 +107,11 @@ class Approval(Model):
     actor_id: str
     customer_id: str
     run_id: str
+    owner: str | None = None
+    """Who answers for the agent, where the service's token says so."""
+    amount: int | None = None
+    """What it takes from something finite, in minor units of `currency`; None where it takes nothing."""
+    currency: str | None = None
 
     def groups(self, now: datetime) -> frozenset[str]:
         """Whose people may decide at a time: those who were asked, and after half the time those above them too."""

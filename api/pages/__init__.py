@@ -2,8 +2,20 @@
 
 from fastapi import APIRouter
 
-from api.pages import approval, diagnostics, history, inbox, notices, operations, review, signin, stats, switches
+from api.pages import (
+    approval,
+    diagnostics,
+    history,
+    inbox,
+    notices,
+    openid,
+    operations,
+    review,
+    signin,
+    stats,
+    switches,
+)
 
 router = APIRouter()
-for _page in (signin, inbox, approval, history, stats, operations, notices, switches, review, diagnostics):
+for _page in (signin, openid, inbox, approval, history, stats, operations, notices, switches, review, diagnostics):
     router.include_router(_page.router)

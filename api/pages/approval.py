@@ -51,6 +51,10 @@ _NOTICES: dict[Refused, Notice] = {
     "not_yours": Notice(
         HTTPStatus.FORBIDDEN, "This is not yours to decide. Your decision was not taken, and nothing was changed."
     ),
+    "over_limit": Notice(
+        HTTPStatus.FORBIDDEN,
+        "It is more than is yours to approve. Your decision was not taken, and nothing was changed.",
+    ),
     "reason_required": Notice(
         HTTPStatus.UNPROCESSABLE_ENTITY, "Say why you deny it. Nothing was decided yet.", about_reason=True
     ),

@@ -1,30 +1,33 @@
 """What several pages show of an approval."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from api.context import Context
-from api.deciding import Decider, may_decide
+from api.deciding import Decider, may_decide, why_not
+from ledger.people import reach_of
 from ledger.principals import Person
 from schemas.decisions import Approval
+from schemas.money import Money
 
 SOON = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One waiting approval, for one person."""
+    """One waiting approval, for one person. `mine`: they may deny it at least; `beyond` says why not approve it."""
 
     approval: Approval
     tool: str
     mine: bool
     soon: bool
     overdue: bool
+    beyond: str = ""
 
 
 def decider(person: Person) -> Decider:
-    return Decider(person.tenant, person.username, person.roles)
+    return Decider.of(person)
 
 
 def row(approval: Approval, person: Person, tool: str, now: datetime) -> Row:
@@ -33,10 +36,21 @@ def row(approval: Approval, person: Person, tool: str, now: datetime) -> Row:
     return Row(
         approval,
         tool,
-        mine=may_decide(decider(person), approval),
+        mine=may_decide(decider(person), approval, "deny"),
         soon=timedelta(0) < left < SOON,
         overdue=left <= timedelta(0),
+        beyond=_beyond(approval, person),
     )
+
+
+def _beyond(approval: Approval, person: Person) -> str:
+    if why_not(decider(person), approval) != "over_limit":
+        return ""
+    reach = reach_of(person.standing, approval, datetime.now(UTC))
+    yours = "This amount is not yours to approve"
+    if reach is not None:
+        yours = f"Up to {Money(amount=reach[0], currency=reach[1])} is yours to approve"
+    return f"{yours}; this needs somebody with a higher limit."
 
 
 def tool_title(services: Context, name: str) -> str:

@@ -43,8 +43,18 @@ SELECT tool, count(*) AS count FROM approvals WHERE tenant = $1 AND status = 'op
 SELECT request_id FROM approvals WHERE approval_id = $1 AND tenant = $2
 
 -- name: approved_by
--- How many people have approved it.
-SELECT count(DISTINCT approver) FROM decisions WHERE approval_id = $1 AND verdict = 'approve'
+-- How many people have approved it: accounts of one person count once.
+SELECT count(DISTINCT coalesce(p.person_id, d.approver))
+FROM decisions d LEFT JOIN people p ON p.username = d.approver AND p.tenant = d.tenant
+WHERE d.approval_id = $1 AND d.verdict = 'approve'
+
+-- name: persons
+-- Whose accounts these are.
+SELECT username, person_id FROM people WHERE tenant = $1 AND username = ANY($2::text[])
+
+-- name: decider
+-- Who decides, as they are now.
+SELECT person_id, names, roles, grants, disabled_at FROM people WHERE username = $1 AND tenant = $2
 
 -- name: has_decision
 -- Whether this very decision was recorded.

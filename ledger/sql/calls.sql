@@ -1,7 +1,7 @@
 -- name: run_and_call
 -- The run, the call of this workflow id when there is one already, and the first switch that covers the run, or the tool
 -- by these names, and is off.
-SELECT r.tenant, r.run_id, r.agent_id, r.actor_id, r.customer_id, r.tools,
+SELECT r.tenant, r.run_id, r.agent_id, r.actor_id, r.customer_id, r.owner, r.tools,
        r.revoked_at IS NULL AND o.revoked_at IS NULL AND r.expires_at > now() AS is_open, c.request_id,
        (SELECT min(s.name) FROM switches s WHERE s.tenant IN (r.tenant, '*') AND s.name = ANY(
            ARRAY['all', 'tenant:' || r.tenant, 'agent:' || r.agent_id, 'run:' || r.run_id] || $3::text[])) AS switched_off,

@@ -1,24 +1,24 @@
 -- name: by_token
 -- The live principal behind a token hash: a run's binding for run tokens, roles for people. A run ends with the token it
 -- was opened with, an approver's token with its person.
-SELECT t.token_id, t.kind, t.tenant, t.principal, r.run_id, r.agent_id, r.actor_id, r.customer_id, r.tools,
-       u.username, u.roles
+SELECT t.token_id, t.kind, t.tenant, t.principal, coalesce(r.owner, t.owner) AS owner,
+       r.run_id, r.agent_id, r.actor_id, r.customer_id, r.tools, u.username, u.roles, u.person_id, u.names, u.grants
 FROM tokens t
 LEFT JOIN runs r ON r.run_id = t.run_id
 LEFT JOIN tokens o ON o.token_id = r.opened_with
-LEFT JOIN users u ON u.username = t.principal AND u.tenant = t.tenant AND t.kind IN ('approver', 'operator')
+LEFT JOIN people u ON u.username = t.principal AND u.tenant = t.tenant AND t.kind IN ('approver', 'operator')
 WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())
   AND (t.kind <> 'run' OR (r.revoked_at IS NULL AND o.revoked_at IS NULL AND r.expires_at > now()))
   AND (t.kind <> 'approver' OR u.username IS NOT NULL) AND u.disabled_at IS NULL
 
 -- name: insert_token
 -- A token by its hash.
-INSERT INTO tokens (token_id, hash, kind, tenant, principal, run_id, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (hash) DO NOTHING
+INSERT INTO tokens (token_id, hash, kind, tenant, principal, run_id, expires_at, owner)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (hash) DO NOTHING
 
 -- name: list_tokens
 -- Tokens without their hashes, newest first; run tokens belong to their runs.
-SELECT token_id, kind, tenant, principal, created_at, expires_at, revoked_at FROM tokens WHERE kind <> 'run'
+SELECT token_id, kind, tenant, principal, owner, created_at, expires_at, revoked_at FROM tokens WHERE kind <> 'run'
 ORDER BY created_at DESC, token_id
 
 -- name: revoke_token
@@ -38,8 +38,8 @@ RETURNING revoked_at
 -- name: open_run
 -- A run and its token, in one statement.
 WITH run AS (
-    INSERT INTO runs (run_id, tenant, agent_id, actor_id, customer_id, tools, opened_by, expires_at, opened_with)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8), $11) RETURNING run_id, expires_at
+    INSERT INTO runs (run_id, tenant, agent_id, actor_id, customer_id, tools, opened_by, expires_at, opened_with, owner)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8), $11, $12) RETURNING run_id, expires_at
 )
 INSERT INTO tokens (token_id, hash, kind, tenant, principal, run_id, expires_at)
 SELECT $9, $10, 'run', $2, $3, run_id, expires_at FROM run RETURNING expires_at
@@ -49,36 +49,43 @@ SELECT $9, $10, 'run', $2, $3, run_id, expires_at FROM run RETURNING expires_at
 INSERT INTO users (tenant, username, display_name, password_hash, roles) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (username) DO NOTHING RETURNING username
 
--- name: user
--- A person who may sign in.
-SELECT tenant, username, display_name, password_hash, roles FROM users WHERE username = $1 AND disabled_at IS NULL
+-- name: password
+-- Of a person who may sign in; none for one who signs in elsewhere.
+SELECT tenant, username, password_hash FROM users WHERE username = $1 AND disabled_at IS NULL
 
 -- name: list_users
-SELECT tenant, username, display_name, roles, created_at, disabled_at FROM users ORDER BY username
+-- Everyone, with what they are known by.
+SELECT u.tenant, u.username, u.display_name, u.roles, u.created_at, u.disabled_at, u.person_id, p.names, p.grants,
+       u.password_hash IS NOT NULL AS has_password,
+       ARRAY(SELECT i.issuer || ' ' || i.subject FROM identities i WHERE i.username = u.username
+             ORDER BY i.issuer, i.subject) AS identities
+FROM users u JOIN people p USING (username) ORDER BY u.username
 
 -- name: disable_user
--- Shut a person out, with every token and session of theirs.
+-- Shut a person out, with every account, token and session of theirs.
 WITH person AS (
-    UPDATE users SET disabled_at = now() WHERE username = $1 AND disabled_at IS NULL RETURNING tenant, username
+    UPDATE users SET disabled_at = now() WHERE disabled_at IS NULL AND person_id = (
+        SELECT person_id FROM users WHERE username = $1
+    ) RETURNING tenant, username
 ), token AS (
     UPDATE tokens t SET revoked_at = now() FROM person p
     WHERE t.tenant = p.tenant AND t.principal = p.username AND t.kind IN ('approver', 'operator') AND t.revoked_at IS NULL
 ), session AS (
     DELETE FROM sessions s USING person p WHERE s.username = p.username
 )
-SELECT username FROM person
+SELECT username FROM person ORDER BY username
 
 -- name: open_session
-INSERT INTO sessions (hash, tenant, username, csrf, expires_at)
-VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5))
+INSERT INTO sessions (hash, tenant, username, csrf, expires_at, issuer)
+VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6)
 
 -- name: session
 -- The person behind a session, as they are now; and for an operator how many alerts are open, up to a hundred.
-SELECT u.tenant, u.username, u.display_name, u.roles, s.csrf,
+SELECT u.tenant, u.username, u.display_name, u.roles, u.person_id, u.names, u.grants, s.csrf, s.issuer,
        CASE WHEN 'operator' = ANY(u.roles) THEN (
            SELECT count(*) FROM (SELECT FROM alerts a WHERE a.tenant = u.tenant AND a.seen_at IS NULL LIMIT 100) open
        ) ELSE 0 END AS open_alerts
-FROM sessions s JOIN users u USING (username)
+FROM sessions s JOIN people u USING (username)
 WHERE s.hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL
 
 -- name: close_session

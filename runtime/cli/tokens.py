@@ -14,7 +14,7 @@ from runtime.cli.output import console, instant, print_json, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bearer tokens of the API.")
 
-_COLUMNS = ("token_id", "kind", "principal", "tenant", "created_at", "expires_at", "revoked_at")
+_COLUMNS = ("token_id", "kind", "principal", "owner", "tenant", "created_at", "expires_at", "revoked_at")
 _DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -32,18 +32,24 @@ def issue(
     kind: Annotated[Kind, typer.Argument(help="What it opens")],
     principal: Annotated[str, typer.Argument(help="Whose it is: a service's name, or a user")],
     expires_in: Annotated[str | None, typer.Option(help="30m, 12h, 90d", show_default="never")] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(help="Who answers for the service's agents, and decides nothing that they ask for"),
+    ] = None,
     tenant: Annotated[str, typer.Option(envvar="COUNTERSEAL_TENANT", help="Whose calls it opens")] = "default",
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a token and print it, this once: only its hash is kept."""
+    if owner is not None and (kind is not Kind.SERVICE or not owner.strip()):
+        raise typer.BadParameter("--owner names who answers for a service's agents")
     expires_at = None if expires_in is None else datetime.now(UTC) + _duration(expires_in)
 
     async def work(principals: Principals) -> tuple[str, str]:
-        owner = principal.lower() if kind is Kind.APPROVER else principal
+        holder = principal.lower() if kind is Kind.APPROVER else principal
         if kind is Kind.APPROVER:
-            await _check_person(principals, owner, tenant)
-        return await principals.issue(cast(TokenKind, kind.value), tenant, owner, expires_at=expires_at)
+            await _check_person(principals, holder, tenant)
+        return await principals.issue(cast(TokenKind, kind.value), tenant, holder, expires_at=expires_at, owner=owner)
 
     token_id, token = with_principals(data, work)
     if as_json:
@@ -60,10 +66,10 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"tokens": rows})
         return
-    shown = table("Token", "Kind", "Principal", "Tenant", "Issued", "Expires", "Revoked")
+    shown = table("Token", "Kind", "Principal", "Owner", "Tenant", "Issued", "Expires", "Revoked")
     for row in rows:
         times = map(instant, (row["created_at"], row["expires_at"], row["revoked_at"]))
-        shown.add_row(row["token_id"], row["kind"], row["principal"], row["tenant"], *times)
+        shown.add_row(row["token_id"], row["kind"], row["principal"], row["owner"] or "", row["tenant"], *times)
     console().print(shown)
 
 

@@ -233,6 +233,7 @@ async def park(ledger: Ledger, *, expires_in: timedelta = timedelta(hours=23), *
         because=approval.because,
         policy_version=approval.policy_version,
         approvers=approval.approvers,
+        people=approval.people,
         deadline_seconds=86_400,
     )
     events = (

@@ -78,6 +78,7 @@ async def test_a_runs_token_carries_its_binding_until_the_run_ends(ledger: Ledge
         "agent_id": "support-bot",
         "actor_id": "user_17",
         "customer_id": "cus_1",
+        "owner": None,
     }
     assert holder.tools == {"issue_refund"}
     for ending in (

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from ledger.database import Connection, Database, Pool, connect
 from ledger.ledger import Ledger
 from ledger.migrate import migrate
+from ledger.people import Grant
 from ledger.principals import Principal
 from runtime.assembly import core
 from runtime.settings import Settings, SettingsError
@@ -24,7 +25,7 @@ from tests.ledger.refunds import MASTER, Refund, decide, new_binding, open_ledge
 
 TENANTS = ("acme", "globex")
 # What belongs to no tenant.
-_COMMON = {"alembic_version", "attempts", "policies"}
+_COMMON = {"alembic_version", "attempts", "policies", "sign_ins"}
 _ROWS_OF_0001 = """
 INSERT INTO users VALUES ('acme', 'ana', 'Ana Example', '', '{}');
 INSERT INTO sessions VALUES ('s', 'ana', 'c', now(), now());
@@ -65,6 +66,9 @@ async def _fill(ledger: Ledger, tenant: str) -> None:
     await ledger.vault.put("stripe", "sk_example", by="olga", tenant=tenant)
     await ledger.principals.add_user(tenant, f"ana-{tenant}", "Ana Example", "a long example password", ["finance"])
     assert await ledger.principals.sign_in(f"ana-{tenant}", "a long example password") is not None
+    identities = ledger.principals.identities
+    assert await identities.link(f"ana-{tenant}", "https://login.example.com", f"subject-{tenant}") == "linked"
+    assert await identities.grant(f"ana-{tenant}", Grant(role="finance", tool="*", currency="USD", up_to=50_000))
     await ledger.principals.open_run(
         Principal("service", tenant, "runtime"),
         agent_id="support-bot",

@@ -3,7 +3,7 @@
 from ledger.migrations import run_sql
 
 revision = "0008"
-down_revision = "0006"
+down_revision = "0007"
 
 
 def upgrade() -> None:
