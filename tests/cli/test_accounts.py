@@ -104,3 +104,76 @@ async def test_an_unreachable_database_is_one_line_without_the_password(
     assert ran.status == 1
     assert "127.0.0.1:1/ledger" in ran.complaint
     assert "hunter2" not in ran.complaint
+
+
+async def test_who_is_who_is_said_on_the_command_line(run: Run, ledger: Ledger) -> None:
+    await add(run, "ana")
+    await add(run, "ben")
+    subject = ("--issuer", "https://login.example.com", "--subject", "4f1d20aa")
+    assert (await run("users", "link", "Ana", *subject)).status == 0
+    taken = await run("users", "link", "ben", *subject)
+    assert taken.status == 1
+    assert "has an account already" in taken.complaint
+    assert (await run("users", "alias", "ana", "A.Example@example.com")).status == 0
+    assert (await run("users", "link", "ana", "--account", "BEN")).status == 0
+    ana, ben = (await run("users", "list", "--json")).json["users"]
+    assert ana["person_id"] == ben["person_id"]
+    assert set(ben["names"]) == {"ana", "ben", "a.example@example.com", "4f1d20aa"}
+    assert ana["identities"] == ["https://login.example.com 4f1d20aa"]
+    disabled = await run("users", "disable", "ben")
+    assert disabled.out == "disabled ana, ben\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("link", "ana"),
+        ("link", "ana", "--issuer", "https://login.example.com"),
+        ("link", "ana", "--subject", "1", "--account", "ben"),
+        ("grant", "ana", "--role", "finance", "--up-to", "1"),
+        ("grant", "ana", "--role", "finance", "--currency", "USD"),
+        ("grant", "ana", "--role", "finance", "--up-to", "-1", "--currency", "USD"),
+        ("grant", "ana", "--role", "finance", "--up-to", "1", "--currency", "usd"),
+    ],
+)
+async def test_what_is_said_by_halves_changes_nothing(run: Run, ledger: Ledger, line: tuple[str, ...]) -> None:
+    await add(run)
+    before = (await run("users", "list", "--json")).json
+    assert (await run("users", *line)).status == 2
+    assert (await run("users", "list", "--json")).json == before
+
+
+async def test_nobody_who_is_not_there_is_linked_named_or_bounded(run: Run, ledger: Ledger) -> None:
+    for line in (
+        ("link", "ana", "--issuer", "https://login.example.com", "--subject", "1"),
+        ("link", "ana", "--account", "ben"),
+        ("alias", "ana", "a.example"),
+        ("grant", "ana", "--role", "finance"),
+        ("ungrant", "ana", "--role", "finance"),
+    ):
+        assert (await run("users", *line)).status == 1
+
+
+async def test_a_grant_bounds_a_role_until_that_is_taken_back_in_so_many_words(run: Run, ledger: Ledger) -> None:
+    await add(run)
+    bound = ("--role", "finance", "--tool", "issue_refund", "--up-to", "50000", "--currency", "USD")
+    said = await run("users", "grant", "ana", *bound)
+    assert said.out == "ana as finance: issue_refund, up to 500.00 USD\n"
+    (ana,) = (await run("users", "list", "--json")).json["users"]
+    assert ana["grants"] == [{"role": "finance", "tool": "issue_refund", "currency": "USD", "up_to": 50_000}]
+    last = await run("users", "ungrant", "ana", "--role", "finance")
+    assert last.status == 1
+    assert "would have no bound" in last.complaint
+    assert (await run("users", "grant", "ana", "--role", "finance", "--tool", "cancel_order")).status == 0
+    assert (await run("users", "ungrant", "ana", "--role", "finance", "--tool", "issue_refund")).status == 0
+    assert (await run("users", "ungrant", "ana", "--role", "finance", "--unbounded")).status == 0
+    assert (await run("users", "list", "--json")).json["users"][0]["grants"] == []
+
+
+async def test_a_services_token_says_who_answers_for_its_agents(run: Run, ledger: Ledger) -> None:
+    issued = (await run("tokens", "issue", "service", "support", "--owner", "Ana Example", "--json")).json
+    principal = await ledger.principals.authenticate(issued["token"])
+    assert principal is not None
+    assert principal.owner == "Ana Example"
+    assert (await run("tokens", "list", "--json")).json["tokens"][0]["owner"] == "Ana Example"
+    assert (await run("tokens", "issue", "operator", "olga", "--owner", "ana")).status == 2
