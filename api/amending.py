@@ -66,7 +66,7 @@ async def amend(
     approval = await own.approvals.get(decider.tenant, approval_id)
     if approval is None:
         return Amended(None, "not_found")
-    if not may_decide(decider, approval):
+    if not may_decide(decider, approval, "deny"):
         return Amended(None, "not_yours")
     if not reason.strip():
         return Amended(None, "reason_required")

@@ -30,4 +30,6 @@ async def insert_approval(connection: Connection, approval: Approval, key: DataK
         key.key_id,
         key.seal(approval.model_dump_json().encode(), card_context(approval.tenant, approval.approval_id)),
         words_to_read(approval),
+        approval.escalates_to,
+        approval.escalates_at,
     )

@@ -36,7 +36,7 @@ _SILENCE = timedelta(seconds=10)
 # The deadline is judged by the database's clock: when that is behind, it is asked again, but not without a pause.
 _SHORTEST_HOLD = timedelta(seconds=1)
 # Before an effect whose facts could not be read is tried again; nothing was sent.
-_PAUSES = [timedelta(seconds=s) for s in (2, 5, 15, 60, 300)]
+_PAUSES = [timedelta(seconds=s) for s in (2, 5, 15, 60)]
 
 
 M = TypeVar("M", bound=Model)

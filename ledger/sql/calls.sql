@@ -101,7 +101,7 @@ INSERT INTO uses (request_id, tenant, tool, subject, amount, at, changed_at, sta
 VALUES ($1, $2, $3, $4, 0, $5, $5, 'spent')
 
 -- name: insert_approval
--- An approval; its group is told, and once more before the deadline.
+-- An approval; its group is told, and once more before the deadline; and the one above it, when it may decide as well.
 WITH approval AS (
     INSERT INTO approvals (approval_id, request_id, tenant, tool, status, approvers, rule, policy_version, action_digest,
                            requested_at, expires_at, key_id, card, words)
@@ -109,6 +109,8 @@ WITH approval AS (
 )
 INSERT INTO notices (tenant, topic, request_id, approval_id, tool, approvers, at, due_at)
 SELECT $3, topic, $2, $1, $4, $5, $9, $9 FROM unnest(ARRAY['approval_requested', 'approval_expiring']) topic
+UNION ALL
+SELECT $3, 'approval_requested', $2, $1, $4, $14, $9, $15::timestamptz WHERE $14::text IS NOT NULL
 
 -- name: lock_call
 -- One call, locked: appends to it are in one order. The clock is the database's.

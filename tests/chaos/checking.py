@@ -7,7 +7,8 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import TypeVar
 
-from tests.chaos.evidence import Call, Evidence, instant
+from tests.chaos.evidence import Call, Event, Evidence, instant
+from tests.chaos.journal import Line
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -166,7 +167,7 @@ def limits_hold(evidence: Evidence) -> Iterator[Violation]:
 
 
 def people_decide_what_is_theirs(evidence: Evidence) -> Iterator[Violation]:
-    """Nothing over the threshold without a person's yes before it; one decision each; what was approved is settled."""
+    """Nothing over the threshold without a person's yes before it, or two people's; what was approved is settled."""
     for call in evidence.calls:
         granted, denied = call.first("approval.granted"), call.first("approval.denied")
         intended = call.first("effect.intended")
@@ -175,10 +176,20 @@ def people_decide_what_is_theirs(evidence: Evidence) -> Iterator[Violation]:
         large = call.tool == REFUND and call.arguments["amount_cents"] > evidence.limits.threshold
         if large and intended and (granted is None or granted.n > intended.n):
             yield Violation("sent without the approval that it needs", call.request_id)
+        support = call.first("approval.supported")
+        very_large = call.tool == REFUND and call.arguments["amount_cents"] > evidence.limits.four_eyes
+        if very_large and intended and _one_person(support, granted):
+            yield Violation("sent without the second person that it needs", call.request_id)
         if intended and (denied or call.status in ("denied", "expired", "cancelled")):
             yield Violation("sent although it was denied, expired or withdrawn", call.request_id, call.status)
         if granted and call.status in ("pending_approval", "denied", "expired", "cancelled"):
             yield Violation("approved, and neither settled nor in review", call.request_id, call.status)
+
+
+def _one_person(support: Event | None, granted: Event | None) -> bool:
+    if support is None or granted is None:
+        return True
+    return support.body["approver"] == granted.body["approver"]
 
 
 def everything_comes_to_rest(evidence: Evidence) -> Iterator[Violation]:
@@ -267,14 +278,20 @@ def people_were_told_the_truth(evidence: Evidence) -> Iterator[Violation]:
     calls = {call.request_id: call for call in evidence.calls}
     taken = [line for line in evidence.people if line["kind"] == "decision told" and line["http"] == 200]
     for approval_id, decisions in _grouped(taken, lambda line: line["approval_id"]).items():
-        if len({line["verdict"] for line in decisions}) > 1:
+        if len({line["verdict"] for line in decisions if not _waits(line)}) > 1:
             yield Violation("two people were told that their decision counts", approval_id)
         for line in decisions:
             call = calls.get(line["request_id"])
             event = "approval.granted" if line["verdict"] == "approve" else "approval.denied"
+            event = "approval.supported" if _waits(line) else event
             bodies = call.bodies(event) if call else []
             if not any(body["approval_id"] == approval_id for body in bodies):
                 yield Violation("a person was told of a decision that the ledger does not have", approval_id)
+
+
+def _waits(line: Line) -> bool:
+    """Whether the person was told that another one has to approve as well."""
+    return line.get("reply", {}).get("status") == "waiting_for_second"
 
 
 RULES: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (

@@ -105,17 +105,20 @@ class Call:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the policy of the run allows: refunds a run and an hour, and cents that need no person."""
+    """What the policy of the run allows: refunds a run and an hour, and cents that need no person, and only one."""
 
     per_run: int
     per_hour: int
     threshold: int
+    four_eyes: int
 
     @classmethod
     def of(cls, policy: Path) -> "Limits":
         refund = yaml.safe_load(policy.read_text(encoding="utf-8"))["tools"]["issue_refund"]
         limits = {limit["name"]: limit["max"] for limit in refund["limits"]}
-        return cls(limits["refunds_per_run"], limits["refunds_per_hour"], refund["thresholds"]["approval_cents"])
+        cents = refund["thresholds"]
+        run, hour = limits["refunds_per_run"], limits["refunds_per_hour"]
+        return cls(run, hour, cents["approval_cents"], cents["four_eyes_cents"])
 
 
 @dataclass(frozen=True)

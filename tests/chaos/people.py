@@ -70,9 +70,13 @@ class People:
             case "twice":
                 await asyncio.gather(*(self._post(approval, who, "approve") for who in (0, 0, 1)))
             case "withdraw":
-                await asyncio.gather(self._post(approval, 0, "approve"), agent.cancel(approval["request_id"]))
+                await asyncio.gather(self._approve(approval), agent.cancel(approval["request_id"]))
             case _:
-                await self._post(approval, 0, "approve")
+                await self._approve(approval)
+
+    async def _approve(self, approval: Approval) -> None:
+        """By as many people as it takes."""
+        await asyncio.gather(*(self._post(approval, who, "approve") for who in range(approval["people"])))
 
     async def _post(self, approval: Approval, who: int, verdict: Verdict) -> None:
         """Decide until it is answered: a decision whose answer was lost may or may not have been taken."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.chaos.evidence import Call, Effect, Event, Evidence, Limits, Operation
 
-LIMITS = Limits(per_run=2, per_hour=4, threshold=20_000)
+LIMITS = Limits(per_run=2, per_hour=4, threshold=20_000, four_eyes=40_000)
 _AT = "2026-11-30T12:00:{:02}.000000Z"
 _TOOL = "issue_refund"
 

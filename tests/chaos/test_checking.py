@@ -231,6 +231,10 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
     "limit of an hour": (over_the_hour, "the limit of an hour was exceeded"),
     "unapproved": (unapproved, "sent without the approval that it needs"),
     "approved too late": (approved_too_late, "sent without the approval that it needs"),
+    "approved by one person of two": (
+        lambda e: replace(e, limits=replace(e.limits, four_eyes=29_999)),
+        "sent without the second person that it needs",
+    ),
     "decided twice": (decided_twice, "an approval was decided more than once"),
     "denied and sent": (denied_and_sent, "sent although it was denied, expired or withdrawn"),
     "withdrawn and sent": (
@@ -336,11 +340,11 @@ def test_an_hour_is_an_hour() -> None:
 
 def test_an_export_that_was_cut_off_is_not_judged(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(
-        "tools: {issue_refund: {thresholds: {approval_cents: 5}, limits:"
+        "tools: {issue_refund: {thresholds: {approval_cents: 5, four_eyes_cents: 7}, limits:"
         " [{name: refunds_per_run, max: 1}, {name: refunds_per_hour, max: 2}]}}"
     )
     (tmp_path / "ledger.jsonl").write_text('{"record": "end", "calls": 0}\n')
-    assert Evidence.of(tmp_path).limits == Limits(1, 2, 5)
+    assert Evidence.of(tmp_path).limits == Limits(1, 2, 5, 7)
     for broken in ("", '{"record": "end", "calls": 1}\n'):
         (tmp_path / "ledger.jsonl").write_text(broken)
         with pytest.raises(ValueError, match="export"):

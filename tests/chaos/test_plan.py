@@ -55,7 +55,7 @@ def test_the_stack_understands_what_it_is_told(calls: int, tmp_path: Path) -> No
     policy = tmp_path / "policy.yaml"
     policy.write_text(policy_for(size))
     load_checked(policy, Catalog.load())
-    assert Limits.of(policy) == Limits(RUN_LIMIT, size.refunds_per_hour, THRESHOLD)
+    assert Limits.of(policy) == Limits(RUN_LIMIT, size.refunds_per_hour, THRESHOLD, 2 * THRESHOLD)
 
 
 def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path: Path) -> None:

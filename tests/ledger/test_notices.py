@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -12,12 +13,21 @@ from activities.outcomes import needs_review
 from ledger.ledger import Ledger
 from ledger.notices import Due, Notice
 from ledger.records import CallRecord
+from schemas.decisions import Approval
 from schemas.notices import Topic
 from tests.api.parked import confirm, lose_answer
-from tests.ledger.refunds import Refund, advance, decide, new_binding, open_ledger, parked
+from tests.ledger import refunds
+from tests.ledger.refunds import POLICY, TOOL, Refund, advance, decide, new_binding, open_ledger
 
 TENANT = "acme"
 CHANNELS = ("mail", "chat")
+_HOLDS = tuple(replace(hold, escalates_to=None) for hold in POLICY.tools[TOOL].holds)
+NOBODY_ABOVE = replace(POLICY, tools={**POLICY.tools, TOOL: replace(POLICY.tools[TOOL], holds=_HOLDS)})
+
+
+async def parked(ledger: Ledger, **changes: Any) -> Approval:
+    """A refund that waits for a group above which there is none."""
+    return await refunds.parked(ledger, **{"policy": NOBODY_ABOVE, **changes})
 
 
 async def topics(ledger: Ledger, state: str = "due") -> list[str]:
@@ -52,6 +62,20 @@ async def test_a_request_for_approval_is_told_and_warned_of(ledger: Ledger) -> N
     one = found["approval_requested", "mail"]
     assert (one.tenant, one.approval_id, one.request_id) == (TENANT, approval.approval_id, approval.request_id)
     assert (one.tool, one.approvers, one.at) == ("issue_refund", "finance", approval.requested_at)
+
+
+async def test_the_group_above_is_told_when_it_may_decide_as_well(ledger: Ledger) -> None:
+    approval = await refunds.parked(ledger, binding=new_binding(tenant=TENANT))
+    assert approval.escalates_at is not None
+    assert {each.approvers for each in (await routed(ledger, "mail")).values()} == {"finance"}
+    due = await ledger.system.fetchval("SELECT due_at FROM notices WHERE state = 'due'")
+    assert due == approval.escalates_at
+    await ledger.system.execute("UPDATE notices SET due_at = now() WHERE state = 'due'")
+    await routed(ledger, "mail")
+    await ledger.system.execute("DELETE FROM notices WHERE approvers = 'finance'")
+    assert [(each.topic, each.approvers) for each in (await routed(ledger, "mail")).values()] == [
+        ("approval_requested", "leads")
+    ]
 
 
 async def test_it_names_ids_and_holds_nothing_else_of_a_call(ledger: Ledger) -> None:
