@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from api.pages import (
+    amending,
     approval,
     diagnostics,
     history,
@@ -17,5 +18,18 @@ from api.pages import (
 )
 
 router = APIRouter()
-for _page in (signin, openid, inbox, approval, history, stats, operations, notices, switches, review, diagnostics):
+for _page in (
+    signin,
+    openid,
+    inbox,
+    approval,
+    amending,
+    history,
+    stats,
+    operations,
+    notices,
+    switches,
+    review,
+    diagnostics,
+):
     router.include_router(_page.router)
