@@ -10,6 +10,7 @@ from http import HTTPStatus
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
+from api.amending import amendable
 from api.context import Context, Services
 from api.deciding import Decided, Refused, decide, may_decide
 from api.pages.consequences import Consequences, consequences
@@ -155,6 +156,7 @@ async def _show(
         consequences=_consequences(services, approval),
         fact_groups=fact_groups(approval),
         arguments=argument_fields(approval),
+        amendable=bool(amendable(services, approval)),
         off=off_rows(off, person.tenant, services.catalog),
         paused=time_left(approval, off),
         most_untrusted=MOST_UNTRUSTED,

@@ -43,7 +43,9 @@ async def _record(desk: Office, approval: Approval) -> CallRecord:
 
 async def test_less_is_asked_for_and_then_decided(desk: Office, ana: httpx.AsyncClient) -> None:
     approval = await desk.park()
-    page = await ana.get(f"/approvals/{approval.approval_id}/amendment")
+    path = f"/approvals/{approval.approval_id}"
+    assert f'href="{path}/amendment"' in (await ana.get(path)).text
+    page = await ana.get(f"{path}/amendment")
     assert 'value="312.40"' in page.text
     assert '<option value="not_delivered" selected>' in page.text
     answer = await _send(ana, approval, amount_cents="250,00", reason_code="goodwill")
@@ -118,3 +120,4 @@ async def test_a_tool_of_which_nothing_can_be_changed(desk: Office, ana: httpx.A
     arguments = {"order_id": "ord_8f2b91a04c7d", "idempotency_key": "0" * 32, "reason_code": "other"}
     approval = await desk.park(tool="cancel_order", arguments=arguments)
     assert (await ana.get(f"/approvals/{approval.approval_id}/amendment")).status_code == 409
+    assert "Ask for less" not in (await ana.get(f"/approvals/{approval.approval_id}")).text
