@@ -331,7 +331,7 @@ class Approvals:
 
     async def _open_all(self, connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Approval]:
         approvals = [await self._open(connection, row) for row in rows]
-        decided = [approval.approval_id for approval in approvals if approval.status != "open"]
+        decided = [approval.approval_id for approval in approvals if approval.status != "open" or approval.people > 1]
         rows = await connection.fetch(_SQL["decisions_on"], decided) if decided else []
         bodies = [(row, await self._decision_body(connection, row)) for row in rows]
         return [

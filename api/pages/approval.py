@@ -163,6 +163,8 @@ async def _show(
         most_reason=MOST_REASON,
         notice=notice,
         reason=reason,
+        given=approval.decisions if is_open else (),
+        done_mine=any(each.approver == person.username for each in approval.decisions),
         outcome=became,
         symbol=symbol(became.tone) if became else "",
         decision=decision_of(approval),

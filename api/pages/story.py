@@ -10,7 +10,7 @@ from ledger.chain import EventRow
 from ledger.records import CallRecord
 from schemas.codes import REGISTRY
 from schemas.decisions import Approval, HumanDecision
-from schemas.events import EffectInspected, Event, ReviewConcluded
+from schemas.events import CallAmended, EffectInspected, Event, ReviewConcluded
 
 Found = Literal["confirmed", "failed", "absent", "unknown"]
 # One sentence an event; the names are the event's own fields.
@@ -119,9 +119,8 @@ def outcome(approval: Approval, record: CallRecord, events: Sequence[tuple[Event
     if approval.status in _CLOSED:
         headline, sentence = _CLOSED[approval.status]
         return Outcome("bad" if approval.status == "denied" else "quiet", headline, sentence)
-    if record.status == "pending_approval" and record.approval_id != approval.approval_id:
-        sentence = "What it rested on changed before it was done, so a person is asked once more. Nothing was done yet."
-        return Outcome("wait", "Asked again", sentence, successor=record.approval_id)
+    if record.approval_id != approval.approval_id:
+        return _followed(approval, record, events)
     match record.status:
         case "in_progress":
             return Outcome("wait", "Approved, being carried out", "This page shows what becomes of it.", live=True)
@@ -147,6 +146,16 @@ def outcome(approval: Approval, record: CallRecord, events: Sequence[tuple[Event
             return Outcome("bad", "Approved, but not done", sentence)
         case _:
             return Outcome("bad", "Approved, but not done", _told(record))
+
+
+def _followed(approval: Approval, record: CallRecord, events: Sequence[tuple[EventRow, Event]]) -> Outcome:
+    """Of an approval that another one took the place of."""
+    for _, event in events:
+        if isinstance(event, CallAmended) and event.approval_id == approval.approval_id:
+            sentence = f"{event.principal} asked for less instead, which is decided for itself. This was not done."
+            return Outcome("quiet", "Changed", sentence, successor=record.approval_id)
+    sentence = "It could not be done in time after it was approved, so people were asked once more."
+    return Outcome("quiet", "Asked again", sentence, successor=record.approval_id)
 
 
 def _found_out(events: Sequence[tuple[EventRow, Event]]) -> str:

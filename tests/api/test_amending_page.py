@@ -59,6 +59,9 @@ async def test_less_is_asked_for_and_then_decided(desk: Office, ana: httpx.Async
     # The page of the first one no longer changes or decides anything.
     again = await ana.get(f"/approvals/{approval.approval_id}/amendment")
     assert again.status_code == 409
+    closed = (await ana.get(path)).text
+    assert "ana asked for less instead" in closed
+    assert f'href="/approvals/{record.approval_id}"' in closed
 
 
 @pytest.mark.parametrize(

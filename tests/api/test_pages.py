@@ -362,6 +362,28 @@ async def test_looking_changes_nothing_but_the_record_of_it(desk: Office) -> Non
 # Deciding
 
 
+async def test_the_page_says_that_it_takes_two_and_who_has_approved(desk: Office) -> None:
+    approval = await desk.park(people=2)
+    ana, ben = await sign_in(desk), await sign_in(desk, "ben")
+    path = f"/approvals/{approval.approval_id}"
+    assert "It takes two people." in (await ana.get(path)).text
+    form = await form_of(ana, approval)
+    assert (await ana.post(f"{path}/decision", data=form | {"decision": "approve"})).status_code == 303
+    hers, his = (await ana.get(path)).text, (await ben.get(path)).text
+    assert "You have done your part." in hers
+    assert 'value="approve"' not in hers
+    assert 'value="deny"' not in hers
+    assert "ana approved it" in his
+    assert 'value="approve"' in his
+    assert desk.temporal.signals == []
+    again = await ana.post(f"{path}/decision", data=form | {"decision": "approve"})
+    assert again.status_code == 409
+    form = await form_of(ben, approval)
+    assert (await ben.post(f"{path}/decision", data=form | {"decision": "approve"})).status_code == 303
+    assert desk.temporal.verdicts() == ["approve"]
+    assert (await desk.ledger.calls.read(approval.request_id)).status == "in_progress"
+
+
 async def test_approving_records_and_delivers_one_signed_decision(desk: Office) -> None:
     approval = await desk.park()
     client = await sign_in(desk)
