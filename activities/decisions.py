@@ -28,13 +28,14 @@ class Decisions:
             return record, None
         valid: dict[str, HumanDecision] = {}
         approvals = self._services.ledger.of(record.tenant).approvals
-        for signed in await approvals.granted_by(record.approval_id):
+        for signed, recorded_at in await approvals.granted_by(record.approval_id):
             try:
                 decision = self._services.verifier.verify(signed)
             except BadDecision:
                 continue
             if decision.approval_id == record.approval_id and decision.verdict == "approve":
-                valid[decision.approver.casefold()] = decision
+                # How old it is, is for one clock to say: the one that judges it later, too.
+                valid[decision.approver.casefold()] = decision.model_copy(update={"decided_at": recorded_at})
         wanted = record.details.decision.people if record.details.decision else 1
         digests = {decision.action_digest for decision in valid.values()}
         # Accounts of one person count once.

@@ -267,11 +267,11 @@ class Approvals:
         """The id of the newest approval of a tenant's call."""
         return await self._pool.fetchval(_SQL["approval_of_request"], request_id, tenant)
 
-    async def granted_by(self, approval_id: str) -> list[str]:
-        """The signed decisions of an approval, in order."""
+    async def granted_by(self, approval_id: str) -> list[tuple[str, datetime]]:
+        """The signed decisions of an approval in order, each with when it was recorded, by the database's clock."""
         async with self._pool.acquire() as connection:
             rows = await connection.fetch(_SQL["decisions_on"], [approval_id])
-            return [(await self._decision_body(connection, row)).token for row in rows]
+            return [((await self._decision_body(connection, row)).token, row["decided_at"]) for row in rows]
 
     async def persons(self, tenant: str, usernames: Sequence[str]) -> dict[str, str]:
         """Username -> person, of the accounts that there are."""

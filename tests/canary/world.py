@@ -71,7 +71,8 @@ class World:
     async def open_run(self, customer_id: str) -> OpenedRun:
         return await self.ledger.principals.open_run(
             self.service,
-            agent_id="support-bot",
+            # What agents did within an hour counts, and every stage refunds the same.
+            agent_id=f"support-bot-{customer_id}",
             actor_id="user_17",
             customer_id=customer_id,
             tools=TOOLS,

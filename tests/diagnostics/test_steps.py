@@ -362,7 +362,7 @@ async def test_our_own_exception_is_kept_raw(
 ) -> None:
     """After the bytes: nobody knows what became of it, and the account says so."""
     monkeypatch.setattr(
-        *(("activities.admitting.read_facts", _broken) if when == "before" else ("gateways.stripe.judge", _broken))
+        *(("activities.proposals.read_facts", _broken) if when == "before" else ("gateways.stripe.judge", _broken))
     )
     order = await desk.service.outside.order()
     request, workflow_id = await desk.service.proposal(order, 4_000)
@@ -385,7 +385,7 @@ async def test_our_own_exception_is_kept_raw(
 async def test_a_step_that_breaks_off_again_and_again_is_not_kept_every_time(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("activities.admitting.read_facts", _broken)
+    monkeypatch.setattr("activities.proposals.read_facts", _broken)
     proposal = await desk.service.proposal(await desk.service.outside.order(), 4_000)
     for attempt in range(1, 20):
         with pytest.raises(_Bug):

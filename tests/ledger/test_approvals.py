@@ -136,7 +136,8 @@ async def test_what_was_decided_can_be_read_again(ledger: Ledger, database: str)
         assert found is not None
         (read,) = found.decisions
         assert read.model_copy(update={"decided_at": made.decided_at}) == made
-        assert await after_a_restart.approvals.granted_by(approval.approval_id) == ["the signed form"]
+        ((signed, at),) = await after_a_restart.approvals.granted_by(approval.approval_id)
+        assert (signed, at) == ("the signed form", read.decided_at)
 
 
 async def test_a_recorded_approval_is_undelivered_until_its_call_moves_on(ledger: Ledger) -> None:

@@ -16,7 +16,7 @@ _CALLS = """
 SELECT c.request_id, c.status, c.code, c.verdict, c.operation_id, c.remote_id, c.review, c.n, a.status AS approval,
        u.subject, u.amount, u.state
 FROM calls c
-LEFT JOIN approvals a USING (request_id)
+LEFT JOIN approvals a USING (request_id, approval_id)
 LEFT JOIN uses u ON u.request_id = c.request_id AND u.subject LIKE 'payment:%'
 WHERE c.tenant = $1
 """

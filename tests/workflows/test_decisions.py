@@ -1,7 +1,7 @@
 """Decisions as they reach a parked workflow: by signal and by update, good, bad, early, late and twice."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -66,8 +66,13 @@ async def test_it_waits_for_the_second_person(running: Service) -> None:
 
 async def test_an_approval_that_came_too_late_to_act_on_is_asked_for_again(running: Service) -> None:
     order, started, approval = await _parked(running)
-    long_ago = datetime.now(UTC) - timedelta(hours=2)
-    answer = await _update(started, "decide", running.decision(approval, "approve", decided_at=long_ago))
+    late = running.decision(approval, "approve")
+    ledger = running.core.ledger
+    await ledger.of(approval.tenant).approvals.decide(running.services.verifier.verify(late.token), late.token)
+    await ledger.system.execute(
+        "UPDATE decisions SET decided_at = decided_at - interval '2 hours' WHERE approval_id = $1", approval.approval_id
+    )
+    answer = await _update(started, "decide", late)
     assert answer["status"] == "pending_approval"
     again = await running.approval(await running.record(started))
     assert again.approval_id != approval.approval_id
