@@ -66,11 +66,11 @@ def codes(answers: list[httpx.Response]) -> list[str]:
 async def test_two_hundred_wrong_tokens_are_soon_429_and_a_right_one_still_works(desk: Office) -> None:
     token, caller = await open_run(desk), Caller(desk)
     answers = [await caller.wrong_token() for _ in range(200)]
-    # The default is 30 a minute; the minute may turn once while this runs.
+    # The default is 30 a minute; the minute may turn once while this runs, also shortly before its end.
     told = codes(answers).count("UNAUTHENTICATED")
-    assert told in (30, 60)
+    assert 30 <= told <= 60
     assert set(codes(answers)) == {"UNAUTHENTICATED", "RATE_LIMITED"}
-    last = answers[-1]
+    last = [answer for answer in answers if answer.status_code == 429][-1]
     assert last.status_code == 429
     problem = last.json()
     assert (problem["action"], problem["retryable"], problem["attempts_remaining"]) == ("stop_and_report", False, 0)
