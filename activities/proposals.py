@@ -100,6 +100,8 @@ async def _counted_in(
         return ()
     tenant = proposed.call.binding.tenant
     held = await services.here.admissions.in_flight(proposed.call, proposed.claim.resource, facts_since)
+    if not held:
+        return ()
     with services.outside(proposed.entry, tenant) as systems:
         seen = await patiently(lambda: proposed.tool.in_facts(held.keys(), proposed.facts, systems))
     return None if seen is None else tuple(held[each] for each in seen)

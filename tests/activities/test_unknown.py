@@ -382,6 +382,18 @@ async def test_what_the_gateway_counts_and_does_not_list_yet_has_a_new_call_deci
     assert (ended.next, ended.code) == ("settled", Code.NETWORK_UNREACHABLE)
 
 
+async def test_what_only_waits_for_people_is_in_no_list(desk: Desk) -> None:
+    """Nothing of it is on its way, so it is held against others without looking for it at the gateway."""
+    order = await desk.service.outside.order(50_000)
+    await desk.service.outside.fault("503", order, operation="list", times=100)
+    run = await desk.service.open_run(order["customer_id"])
+    waits = await desk.admit(*await desk.service.input_for(run.run_id, refund_arguments(order, 30_000)))
+    assert waits.code is Code.PENDING_APPROVAL
+    more = await desk.admit(*await desk.service.input_for(run.run_id, refund_arguments(order, 20_100)))
+    assert more.code is Code.REFUND_EXCEEDS_PAID
+    assert (await desk.record(more.request_id)).reply().allowed == {"max_amount_cents": 20_000}
+
+
 async def test_of_an_order_that_one_refund_has_taken_from_the_rest_can_be_had_at_once(desk: Desk) -> None:
     order = await desk.service.outside.order(9_000)
     run = await desk.service.open_run(order["customer_id"])
