@@ -1,6 +1,5 @@
 """The file that says over which channels people are told, and what goes where. It holds no secret."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -193,22 +192,15 @@ class NoticesFile(Model):
 
 def load_notices(path: Path) -> NoticesFile:
     """Read the file. Raises NoticesFileError."""
-    lines: dict[strict_yaml.Path, int] = {}
     try:
-        content, lines = strict_yaml.loads(path.read_text(encoding="utf-8"))
-        # Through JSON, since strict JSON mode takes a list for a tuple and still refuses every other conversion.
-        return NoticesFile.model_validate_json(json.dumps(content))
-    except OSError as error:
-        what = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError:
-        what = "is not UTF-8 text"
+        content = strict_yaml.read(path)
     except strict_yaml.UnreadableError as error:
-        what = str(error)
+        raise NoticesFileError([f"{path}: {error}"]) from None
+    try:
+        return NoticesFile.model_validate_json(content.as_json)
     except ValidationError as error:
-        raise NoticesFileError([_problem(path, each, lines) for each in error.errors(include_input=False)]) from None
-    except (TypeError, ValueError, RecursionError):
-        what = strict_yaml.ODD
-    raise NoticesFileError([f"{path}: {what}"])
+        problems = [_problem(path, each, content.lines) for each in error.errors(include_input=False)]
+        raise NoticesFileError(problems) from None
 
 
 def _problem(path: Path, error: ErrorDetails, lines: dict[strict_yaml.Path, int]) -> str:

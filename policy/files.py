@@ -1,6 +1,5 @@
 """Reads policy files: YAML without its surprises, and the shape of what it holds."""
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -71,22 +70,14 @@ def _joined(path: Path, files: dict[str, _PolicyFile]) -> Loaded:
 
 
 def _read_file(path: Path) -> _PolicyFile:
-    content: object = None
     try:
-        content, _ = strict_yaml.loads(path.read_text(encoding="utf-8"))
-        # Through JSON, since strict JSON mode takes a list for a tuple and still refuses every other conversion.
-        return _PolicyFile.model_validate_json(json.dumps(content))
-    except OSError as error:
-        what = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError:
-        what = "is not UTF-8 text"
+        content = strict_yaml.read(path)
     except strict_yaml.UnreadableError as error:
-        what = str(error)
-    except (TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, ValidationError):
-            raise PolicyError([_shape_problem(str(path), content, each) for each in error.errors()]) from None
-        what = strict_yaml.ODD
-    raise PolicyError([Problem(str(path), "", what)])
+        raise PolicyError([Problem(str(path), "", str(error))]) from None
+    try:
+        return _PolicyFile.model_validate_json(content.as_json)
+    except ValidationError as error:
+        raise PolicyError([_shape_problem(str(path), content.value, each) for each in error.errors()]) from None
 
 
 def _shape_problem(file: str, content: object, error: ErrorDetails) -> Problem:

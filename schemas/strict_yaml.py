@@ -1,8 +1,10 @@
 """YAML without its surprises, for files that people write; and where in the file each thing stands."""
 
+import json
+import pathlib
 import re
 from collections.abc import Hashable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic_core import ErrorDetails
@@ -15,7 +17,17 @@ ODD = "holds something that is neither text, a whole number, a list nor a mappin
 
 
 class UnreadableError(Exception):
-    """Not YAML, or YAML that means two things. Says the line and what is wrong with it, never the file's text."""
+    """Not YAML, YAML that means two things, or no file that can be read. Says the line and what is wrong with it, never
+    the file's text."""
+
+
+class Content(NamedTuple):
+    """What a file holds. `as_json` is for pydantic, whose strict JSON mode takes a list for a tuple and still refuses
+    every other conversion. `lines`: the line that each value begins on."""
+
+    value: object
+    as_json: str
+    lines: dict[Path, int]
 
 
 class _Loader(yaml.SafeLoader):
@@ -46,6 +58,19 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]  # untyped stub
         f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"), list(_first)
     )
+
+
+def read(path: pathlib.Path) -> Content:
+    """What the one document of a file says. Raises UnreadableError."""
+    try:
+        value, lines = loads(path.read_text(encoding="utf-8"))
+        return Content(value, json.dumps(value), lines)
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UnreadableError("is not UTF-8 text") from None
+    except (TypeError, ValueError, RecursionError):
+        raise UnreadableError(ODD) from None
 
 
 def loads(text: str) -> tuple[object, dict[Path, int]]:
