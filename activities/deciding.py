@@ -420,7 +420,7 @@ def still_allowed(
     covered = set(details.decision.rules) if details.decision else set[str]()
     if decision.verdict == "hold" and not set(decision.rules) <= covered:
         return "the policy asks for a person for another reason now"
-    if details.decision is not None and decision.verdict == "hold" and decision.people > details.decision.people:
+    if decision.verdict == "hold" and decision.people > details.people:
         return "the policy asks for a second person now"
     return None
 

@@ -36,11 +36,10 @@ class Decisions:
             if decision.approval_id == record.approval_id and decision.verdict == "approve":
                 # How old it is, is for one clock to say: the one that judges it later, too.
                 valid[decision.approver.casefold()] = decision.model_copy(update={"decided_at": recorded_at})
-        wanted = record.details.decision.people if record.details.decision else 1
         digests = {decision.action_digest for decision in valid.values()}
         # Accounts of one person count once.
         persons = await approvals.persons(record.tenant, list(valid))
-        if len({persons.get(name, name) for name in valid}) < wanted or len(digests) != 1:
+        if len({persons.get(name, name) for name in valid}) < record.details.people or len(digests) != 1:
             return record, None
         return record, max(valid.values(), key=lambda decision: decision.decided_at)
 

@@ -199,10 +199,11 @@ def _relative(value: object) -> object:
 
 
 def _attributes(model: type[BaseModel]) -> tuple[str, list[tuple[str, str, str]]]:
-    """(the class's docstring, [(name, annotation, docstring)] of its fields, in order)."""
+    """(the class's docstring, [(name, annotation, docstring)] of its fields, in order; first those of a base that is
+    its module's own)."""
     body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
     assert isinstance(body, ast.ClassDef)
-    fields: list[tuple[str, str, str]] = []
+    fields = [each for base in model.__bases__ if base.__name__.startswith("_") for each in _attributes(base)[1]]
     following: list[ast.stmt | None] = [*body.body[1:], None]
     for statement, after in zip(body.body, following, strict=True):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

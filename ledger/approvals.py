@@ -107,21 +107,15 @@ class Approvals:
             row = await connection.fetchrow(_SQL["approval_request"], decision.approval_id, decision.tenant)
             if row is None or row["request_id"] != decision.request_id:
                 return Verdict.UNKNOWN, None
-            record, now = await self._calls.lock(connection, decision.request_id)
-            row = await connection.fetchrow(_SQL["lock_approval"], decision.approval_id)
-            paused = await connection.fetchval(_PAUSES, decision.tenant, switches) is True
-            verdict = _judge(row, decision, now, paused=paused)
-            if (
-                verdict is Verdict.RECORDED
-                and row is not None
-                and not await self._is_theirs(connection, row, decision, now)
-            ):
-                verdict = Verdict.NOT_THEIRS
+            record, row, now, verdict = await self._lock(
+                connection, decision.request_id, decision.approval_id, decision.tenant, switches
+            )
+            if verdict is Verdict.RECORDED:
+                verdict = await self._judge(connection, row, decision, now)
             if verdict is Verdict.RECORDED:
                 if await self._insert_decision(connection, record, decision, token, through, now):
                     approved_by = await connection.fetchval(_SQL["approved_by"], decision.approval_id)
-                    wanted = record.details.decision.people if record.details.decision else 1
-                    if decision.verdict == "approve" and approved_by < wanted:
+                    if decision.verdict == "approve" and approved_by < record.details.people:
                         verdict = Verdict.WAITING
                     step = _decided(record, decision, token, enough=verdict is Verdict.RECORDED)
                     return verdict, await self._calls.write(connection, record, step, now)
@@ -130,12 +124,33 @@ class Approvals:
                 verdict = Verdict.REPEATED
             return verdict, record
 
+    async def _lock(
+        self, connection: Connection, request_id: str, approval_id: str, tenant: str, switches: Sequence[str]
+    ) -> tuple[CallRecord, asyncpg.Record, datetime, Verdict]:
+        """The call and its approval, which there is, locked until the transaction ends; the database's clock; and
+        RECORDED while the approval waits for people, or why it does not. Its deadline does not pass while one of
+        `switches` pauses it."""
+        record, now = await self._calls.lock(connection, request_id)
+        row = await connection.fetchrow(_SQL["lock_approval"], approval_id)
+        if row is None:
+            raise LookupError(f"there is no approval {approval_id}")
+        paused = await connection.fetchval(_PAUSES, tenant, switches) is True
+        return record, row, now, _stands(row, now, paused=paused)
+
+    async def _judge(
+        self, connection: Connection, row: asyncpg.Record, decision: HumanDecision, now: datetime
+    ) -> Verdict:
+        """Of a decision on what waits: whether it is about that action, and this person's to make."""
+        if row["action_digest"] != decision.action_digest:
+            return Verdict.STALE
+        return Verdict.RECORDED if await self._is_theirs(connection, row, decision, now) else Verdict.NOT_THEIRS
+
     async def _is_theirs(
         self, connection: Connection, row: asyncpg.Record, decision: HumanDecision, now: datetime
     ) -> bool:
         """Whether the person may still decide so, by who they are now: what was checked when they were asked is checked
         again where it takes effect."""
-        (approval,) = await self._open_all(connection, [row])
+        approval = await self._open(connection, row)
         person = await connection.fetchrow(_SQL["decider"], decision.approver, decision.tenant)
         if person is None:
             # No account: the signature alone says who it was, and that is a name all the same.
@@ -179,10 +194,9 @@ class Approvals:
         RECORDED, or why it can no longer be changed, as for a decision.
         """
         async with self._pool.acquire() as connection, connection.transaction():
-            record, now = await self._calls.lock(connection, approval.request_id)
-            row = await connection.fetchrow(_SQL["lock_approval"], approval.approval_id)
-            paused = await connection.fetchval(_PAUSES, approval.tenant, switches) is True
-            verdict = _stands(row, now, paused=paused)
+            record, _, now, verdict = await self._lock(
+                connection, approval.request_id, approval.approval_id, approval.tenant, switches
+            )
             change = step(record, now) if verdict is Verdict.RECORDED else None
             if change is None:
                 return verdict, record
@@ -197,11 +211,10 @@ class Approvals:
         is as late already.
         """
         async with self._pool.acquire() as connection, connection.transaction():
-            record, now = await self._calls.lock(connection, approval.request_id)
-            row = await connection.fetchrow(_SQL["lock_approval"], approval.approval_id)
-            paused = await connection.fetchval(_PAUSES, approval.tenant, switches) is True
-            verdict = _stands(row, now, paused=paused)
-            if verdict is Verdict.RECORDED and row is not None and until <= max(row["expires_at"], now):
+            record, row, now, verdict = await self._lock(
+                connection, approval.request_id, approval.approval_id, approval.tenant, switches
+            )
+            if verdict is Verdict.RECORDED and until <= max(row["expires_at"], now):
                 verdict = Verdict.STALE
             if verdict is Verdict.RECORDED:
                 await connection.execute(_SQL["extend_approval"], approval.approval_id, until)
@@ -377,17 +390,8 @@ def _decision(approval: Approval, row: asyncpg.Record, reason: str) -> HumanDeci
     )
 
 
-def _judge(row: asyncpg.Record | None, decision: HumanDecision, now: datetime, *, paused: bool) -> Verdict:
-    verdict = _stands(row, now, paused=paused)
-    if verdict is Verdict.RECORDED and row is not None and row["action_digest"] != decision.action_digest:
-        return Verdict.STALE
-    return verdict
-
-
-def _stands(row: asyncpg.Record | None, now: datetime, *, paused: bool) -> Verdict:
+def _stands(row: asyncpg.Record, now: datetime, *, paused: bool) -> Verdict:
     """RECORDED while it waits for people."""
-    if row is None:
-        return Verdict.UNKNOWN
     passed = now >= row["expires_at"] and not paused
     if row["status"] == "expired" or (row["status"] == "open" and passed):
         return Verdict.EXPIRED

@@ -38,6 +38,11 @@ class CallDetails(Model):
     result: dict[str, JsonValue] | None = None
     effect: Effect | None = None
 
+    @property
+    def people(self) -> int:
+        """How many different people have to approve it."""
+        return self.decision.people if self.decision else 1
+
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:

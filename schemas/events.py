@@ -61,10 +61,9 @@ class ApprovalViewed(EventBody):
     viewer: str
 
 
-class ApprovalGranted(EventBody):
-    """A person approved it; the first decision counts."""
+class _ApprovalDecided(EventBody):
+    """What a person decided."""
 
-    type: Literal["approval.granted"] = "approval.granted"
     approval_id: str
     decision_id: str
     approver: str
@@ -74,28 +73,22 @@ class ApprovalGranted(EventBody):
     """The signed decision itself."""
 
 
-class ApprovalSupported(EventBody):
+class ApprovalGranted(_ApprovalDecided):
+    """A person approved it; the first decision counts."""
+
+    type: Literal["approval.granted"] = "approval.granted"
+
+
+class ApprovalSupported(_ApprovalDecided):
     """A person approved it, and another one has to as well before it may run."""
 
     type: Literal["approval.supported"] = "approval.supported"
-    approval_id: str
-    decision_id: str
-    approver: str
-    reason: str
-    action_digest: str
-    token: str
 
 
-class ApprovalDenied(EventBody):
+class ApprovalDenied(_ApprovalDecided):
     """A person denied it; the first decision counts."""
 
     type: Literal["approval.denied"] = "approval.denied"
-    approval_id: str
-    decision_id: str
-    approver: str
-    reason: str
-    action_digest: str
-    token: str
 
 
 class CallAmended(EventBody):
