@@ -14,16 +14,15 @@ from pydantic import JsonValue
 from api.amending import NotAmended, amend, amendable
 from api.context import Context, Services
 from api.deciding import may_decide
-from api.pages.fields import argument_fields, currency_of
+from api.pages.fields import currency_of
 from api.pages.forms import Fields, ProtectedForm
 from api.pages.rendering import render
 from api.pages.routing import READS, PageError, page_router
 from api.pages.text import words
-from api.pages.views import decider, tool_title
+from api.pages.views import decider, find_approval, tool_title
 from api.sessions import SignedIn
 from ledger.principals import Person
 from schemas.decisions import Approval
-from schemas.ids import is_approval_id
 from schemas.money import Money, exponent
 from tools.protocol import WriteTool
 
@@ -31,9 +30,6 @@ router = page_router()
 
 MOST_REASON = 2000
 _AMOUNT = re.compile(r"[0-9]{1,9}(?:[.,][0-9]{1,3})?")
-_NOT_FOUND = PageError(
-    HTTPStatus.NOT_FOUND, "There is no such approval", "The link may be incomplete. What waits is in the inbox."
-)
 _NOT_YOURS = PageError(HTTPStatus.FORBIDDEN, "This is not yours to change", "Nothing was changed.")
 _CLOSED = PageError(
     HTTPStatus.CONFLICT, "This no longer waits for anyone", "Nothing was changed. What became of it is on its page."
@@ -91,11 +87,7 @@ async def amendment(
 
 async def _waiting(services: Context, person: Person, approval_id: str) -> Approval:
     """An approval that still waits, and that this person may say no to. Raises PageError."""
-    approval = None
-    if is_approval_id(approval_id):
-        approval = await services.ledger.of(person.tenant).approvals.get(person.tenant, approval_id)
-    if approval is None:
-        raise _NOT_FOUND
+    approval = await find_approval(services, person, approval_id)
     if not may_decide(decider(person), approval, "deny"):
         raise _NOT_YOURS
     if approval.status != "open":
@@ -128,7 +120,7 @@ def _inputs(services: Context, approval: Approval, form: Fields) -> list[Input]:
 
 
 def _changes(services: Context, approval: Approval, form: Fields) -> dict[str, JsonValue] | None:
-    """What the form changes, as the tool takes it; None for what is no amount."""
+    """What the form says, as the tool takes it; None for what is no amount."""
     changes = dict[str, JsonValue]()
     for each in _inputs(services, approval, form):
         value: JsonValue = each.value.strip()
@@ -136,10 +128,8 @@ def _changes(services: Context, approval: Approval, form: Fields) -> dict[str, J
             value = _minor(each.value.strip(), each.currency)
             if value is None:
                 return None
-        if value != approval.arguments.get(each.name):
-            changes[each.name] = value
-    # Nothing changed is for `amend` to say.
-    return changes or {each.name: approval.arguments[each.name] for each in _inputs(services, approval, {})[:1]}
+        changes[each.name] = value
+    return changes
 
 
 def _minor(typed: str, currency: str) -> int | None:
@@ -165,7 +155,6 @@ def _page(
         status=HTTPStatus.UNPROCESSABLE_ENTITY if problem else HTTPStatus.OK,
         approval=approval,
         tool=tool_title(services, approval.tool),
-        arguments=argument_fields(approval),
         inputs=_inputs(services, approval, form or {}),
         reason=(form or {}).get("reason", ""),
         most_reason=MOST_REASON,

@@ -1,6 +1,5 @@
 """One approval: what would be done, on which facts, and the decision."""
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,14 @@ from api.pages.forms import ProtectedForm
 from api.pages.rendering import render
 from api.pages.routing import READS, PageError, page_router
 from api.pages.story import decision_of, outcome, story, symbol
-from api.pages.views import decider, row, tool_title, workflow_url
+from api.pages.views import (
+    NO_SUCH_APPROVAL,
+    decider,
+    find_approval,
+    row,
+    tool_title,
+    workflow_url,
+)
 from api.reach import covering
 from api.sessions import SignedIn
 from ledger.database import UNAVAILABLE
@@ -33,10 +39,6 @@ router = page_router()
 MOST_UNTRUSTED = 2000
 MOST_REASON = 2000
 _SETTLING_SECONDS = 2
-_APPROVAL_ID = re.compile(r"apr_[0-9a-f]{32}")
-_NOT_FOUND = PageError(
-    HTTPStatus.NOT_FOUND, "There is no such approval", "The link may be incomplete. What waits is in the inbox."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ _TOO_LONG = Notice(
 
 @router.api_route("/approvals/{approval_id}", methods=READS)
 async def approval_page(request: Request, services: Services, person: SignedIn, approval_id: str) -> Response:
-    approval = await _find(services, person, approval_id)
+    approval = await find_approval(services, person, approval_id)
     if request.method == "GET" and approval.status == "open":
         await services.ledger.of(person.tenant).approvals.viewed(approval, person.username)
     return await _show(request, services, person, approval)
@@ -94,7 +96,7 @@ async def approval_page(request: Request, services: Services, person: SignedIn, 
 async def decision(
     request: Request, services: Services, person: SignedIn, form: ProtectedForm, approval_id: str
 ) -> Response:
-    approval = await _find(services, person, approval_id)
+    approval = await find_approval(services, person, approval_id)
     verdict, reason = form.get("decision"), form.get("reason", "").replace("\r\n", "\n").strip()
     if verdict not in ("approve", "deny"):
         raise PageError(HTTPStatus.UNPROCESSABLE_ENTITY, "That is not a decision", "Nothing was decided.")
@@ -106,7 +108,7 @@ async def decision(
         services, decider(person), approval_id, verdict, action_digest=form.get("action_digest", ""), reason=reason
     )
     if decided.refused is not None:
-        approval = await _find(services, person, approval_id)
+        approval = await find_approval(services, person, approval_id)
         return await _show(request, services, person, approval, _notice(decided), reason)
     # The decision stands: whatever is wrong from here on, the page it leads to shows it.
     with suppress(*UNAVAILABLE):
@@ -117,17 +119,8 @@ async def decision(
 
 def _notice(decided: Decided) -> Notice:
     if decided.refused is None or decided.refused not in _NOTICES:
-        raise _NOT_FOUND
+        raise NO_SUCH_APPROVAL
     return _NOTICES[decided.refused]
-
-
-async def _find(services: Context, person: Person, approval_id: str) -> Approval:
-    found = None
-    if _APPROVAL_ID.fullmatch(approval_id):
-        found = await services.ledger.of(person.tenant).approvals.get(person.tenant, approval_id)
-    if found is None:
-        raise _NOT_FOUND
-    return found
 
 
 async def _show(

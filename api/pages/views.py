@@ -2,16 +2,22 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from urllib.parse import quote
 
 from api.context import Context
 from api.deciding import Decider, may_decide, why_not
+from api.pages.routing import PageError
 from ledger.people import reach_of
 from ledger.principals import Person
 from schemas.decisions import Approval
+from schemas.ids import is_approval_id
 from schemas.money import Money
 
 SOON = timedelta(hours=1)
+NO_SUCH_APPROVAL = PageError(
+    HTTPStatus.NOT_FOUND, "There is no such approval", "The link may be incomplete. What waits is in the inbox."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,16 @@ class Row:
 
 def decider(person: Person) -> Decider:
     return Decider.of(person)
+
+
+async def find_approval(services: Context, person: Person, approval_id: str) -> Approval:
+    """An approval of the person's tenant. Raises NO_SUCH_APPROVAL."""
+    found = None
+    if is_approval_id(approval_id):
+        found = await services.ledger.of(person.tenant).approvals.get(person.tenant, approval_id)
+    if found is None:
+        raise NO_SUCH_APPROVAL
+    return found
 
 
 def row(approval: Approval, person: Person, tool: str, now: datetime) -> Row:
