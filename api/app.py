@@ -1,5 +1,6 @@
 """The application: routes over a context, and what holds for every response."""
 
+import mimetypes
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -41,6 +42,8 @@ def create_app(lifespan: Lifespan) -> FastAPI:
     )
     for module in (agent, approvals, codes, health, pages, webhooks):
         app.include_router(module.router)
+    # Of the system's own table some say otherwise, and nothing but this would be run.
+    mimetypes.add_type("text/javascript", ".js")
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(RequestValidationError, on_invalid_request)

@@ -2,6 +2,7 @@
 
 import hashlib
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from api.pages.text import absolute, span, time_tag, took, visible, words
+from api.pages.text import span, time_tag, took, visible, words
 from ledger.principals import Person
 
 _API = Path(__file__).parent.parent
@@ -39,15 +40,19 @@ _FILTERS: dict[str, Any] = {
     "visible": visible,
     "words": words,
     "when": time_tag,
-    "absolute": absolute,
+    "absolute": time_tag,
     "ago": _ago,
     "until": _until,
     "waited": _waited,
     "duration": _duration,
     "took": took,
 }
-# The address of the stylesheet changes with its content.
-_STYLESHEET = "/static/counterseal.css?v=" + hashlib.sha256((STATIC / "counterseal.css").read_bytes()).hexdigest()[:12]
+
+
+@cache
+def static(name: str) -> str:
+    """The address of a static file, which changes with its content."""
+    return f"/static/{name}?v={hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
 def _environment() -> Environment:
@@ -59,6 +64,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(_FILTERS)
+    environment.globals["static"] = static
     return environment
 
 
@@ -74,6 +80,5 @@ def render(
         "person": person,
         "operator": person is not None and OPERATOR in person.roles,
         "path": request.url.path,
-        "stylesheet": _STYLESHEET,
     }
     return HTMLResponse(_ENVIRONMENT.get_template(template).render(context | view), status)

@@ -50,10 +50,11 @@ def took(seconds: float) -> str:
 
 
 def time_tag(at: datetime, words: str | None = None) -> Markup:
-    """A time for people and machines; `words` (such as `5 min ago`) get the exact time as their title."""
-    title = Markup(' title="{}"').format(absolute(at)) if words else ""
-    return Markup('<time datetime="{}"{}>{}</time>').format(
-        at.astimezone(UTC).isoformat(timespec="seconds"), title, words or absolute(at)
+    """A time for people and machines, with the exact time in UTC as its title; `words` (such as `5 min ago`) are shown
+    instead. What shows the time itself is marked for `times.js`, which writes it in the reader's zone."""
+    own = Markup("") if words else Markup(" data-absolute")
+    return Markup('<time datetime="{}" title="{}"{}>{}</time>').format(
+        at.astimezone(UTC).isoformat(timespec="seconds"), absolute(at), own, words or absolute(at)
     )
 
 

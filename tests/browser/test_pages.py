@@ -2,9 +2,11 @@
 
 from datetime import timedelta
 from typing import Literal
+from zoneinfo import ZoneInfo
 
 import pytest
-from playwright.async_api import Page, ViewportSize, expect
+from babel.dates import format_datetime
+from playwright.async_api import Browser, Page, ViewportSize, expect
 
 from ledger.ledger import Ledger
 from tests.api.parked import PASSWORD, Office, confirm, lose_answer
@@ -139,3 +141,22 @@ async def fill(ledger: Ledger, office: Office) -> dict[str, str]:
         "stats": "/stats",
         "problem": "/approvals/apr_00000000000000000000000000000000",
     }
+
+
+async def test_times_are_in_the_readers_zone_and_utc_without_a_script(served: Served, browser: Browser) -> None:
+    office, base = served
+    approval = await office.park()
+    instant = approval.expires_at.isoformat(timespec="seconds")
+    utc = format_datetime(approval.expires_at, "d MMM y, HH:mm 'UTC'", locale="en_US")
+    tokyo = format_datetime(approval.expires_at, "d MMM y, HH:mm", ZoneInfo("Asia/Tokyo"), locale="en_GB")
+    for scripts, shown in ((True, f"{tokyo} GMT+9"), (False, utc)):
+        context = await browser.new_context(timezone_id="Asia/Tokyo", java_script_enabled=scripts)
+        page = await context.new_page()
+        problems: list[str] = []
+        page.on("console", lambda message, problems=problems: problems.append(message.text))
+        await sign_in(page, base, f"/approvals/{approval.approval_id}")
+        deadline = page.locator(f'time[data-absolute][datetime="{instant}"]')
+        await expect(deadline).to_have_text(shown)
+        await expect(deadline).to_have_attribute("title", utc)
+        assert problems == []
+        await context.close()
