@@ -27,7 +27,7 @@ up: env ## start the embedded stack: Postgres, Temporal with its UI, API, worker
 	@$(BIN)/counterseal up $(UP)
 
 test: env browser peers check ## lint, types, imports, then the whole test suite (ARGS="-k name" for a part of it)
-	@CHROMIUM="$$($(find_chromium))" $(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@CHROMIUM="$$($(find_chromium))" $(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder $(ARGS)
 
 chaos: env ## load the stack and break it, then judge what it did (CALLS=300 MINUTES=10 SEED=…)
 	@$(BIN)/python -m tests.chaos $(if $(CALLS),--calls $(CALLS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))

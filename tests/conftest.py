@@ -3,9 +3,12 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 
 import asyncpg
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from ledger.migrate import migrate
 from runtime.stack.child import Child, Command
@@ -14,8 +17,50 @@ from runtime.stack.ports import PortClaims
 from runtime.stack.postgres import DATABASE, OWNER, Postgres
 from runtime.stack.temporal import Temporal
 
+TESTS = Path(__file__).parent
+
+# What takes longest begins first, so that no process is left alone with it at the end.
+LONGEST = (
+    "chaos/test_short_run.py",
+    "e2e/test_sequences.py",
+    "e2e/test_recovery.py",
+    "stack/test_running.py",
+    "model/test_model.py",
+    "browser/",
+    "e2e/",
+    "canary/",
+    "stack/",
+    "api/",
+    "ledger/",
+    "workflows/",
+)
+
+# What speaks to the session's stack stays together in one process, so that one is started and not four.
+ONE_STACK = ("e2e/test_browser.py", "e2e/test_calls.py", "e2e/test_readme.py", "e2e/test_webhooks.py")
+
 # Nothing of a test database has to survive a power cut.
 UNSAFE_BUT_QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+
+
+class _Scheduling(LoadFileScheduling):
+    """A file's tests run in one process, and so do those of the files of `ONE_STACK`."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "one stack" if file.endswith(ONE_STACK) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    return _Scheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def rank(item: pytest.Item) -> int:
+        file = item.path.relative_to(TESTS).as_posix()
+        return next((n for n, begin in enumerate(LONGEST) if file.startswith(begin)), len(LONGEST))
+
+    items.sort(key=rank)
 
 
 @pytest.fixture(scope="session")

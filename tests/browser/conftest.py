@@ -27,6 +27,12 @@ ARGUMENTS = (
 SCREENSHOTS = Path(__file__).parents[2] / "artifacts" / "screenshots"
 PHONE: ViewportSize = {"width": 390, "height": 844}
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
+LOOKS: tuple[tuple[str, ViewportSize, Literal["light", "dark"]], ...] = (
+    ("phone-dark", PHONE, "dark"),
+    ("phone-light", PHONE, "light"),
+    ("desktop-dark", DESKTOP, "dark"),
+    ("desktop-light", DESKTOP, "light"),
+)
 
 
 def chromium() -> str:
@@ -114,3 +120,15 @@ async def shoot(page: Page, name: str) -> int:
     png = await page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
     # The width stands in the header: https://www.w3.org/TR/png-3/#11IHDR
     return int.from_bytes(png[16:20], "big")
+
+
+async def shoot_all(page: Page, name: str) -> None:
+    """Screenshots of the whole page on desktop and phone, light and dark: on none is it wider than the screen."""
+    too_wide: dict[str, int] = {}
+    for look, viewport, scheme in LOOKS:
+        await page.set_viewport_size(viewport)
+        await page.emulate_media(color_scheme=scheme)
+        width = await shoot(page, f"{name}-{look}")
+        if width != viewport["width"]:
+            too_wide[look] = width
+    assert not too_wide, f"{name}: {too_wide}"

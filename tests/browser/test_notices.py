@@ -3,14 +3,13 @@
 from zoneinfo import ZoneInfo
 
 import httpx
-import pytest
-from playwright.async_api import ViewportSize, expect
+from playwright.async_api import Page, expect
 
 from ledger.ledger import Ledger
 from notices.wording import Matter, message
 from schemas.decisions import Approval
 from tests.api.parked import TENANT, Office
-from tests.browser.conftest import DESKTOP, PHONE, NewPage, in_browser, shoot
+from tests.browser.conftest import NewPage, in_browser, shoot_all
 from tests.browser.test_pages import sign_in
 
 pytestmark = in_browser
@@ -67,17 +66,13 @@ async def lose(ledger: Ledger) -> None:
     await ledger.notices.give_up((await ledger.notices.unstarted(0))[0])
 
 
-@pytest.mark.parametrize(("device", "viewport"), [("desktop", DESKTOP), ("phone", PHONE)])
-async def test_what_was_not_told_fits_and_is_sent_again(
-    served: Served, new_page: NewPage, device: str, viewport: ViewportSize
-) -> None:
+async def test_what_was_not_told_fits_and_is_sent_again(served: Served, page: Page) -> None:
     office, base = served
     await office.park()
     await lose(office.ledger)
-    page = await new_page(viewport=viewport, scheme="dark" if device == "phone" else "light")
     await sign_in(page, base, "/operations", "olga")
     await expect(page.get_by_role("heading", name="Notices not delivered 1")).to_be_visible()
-    assert await shoot(page, f"operations-notices-{device}") == viewport["width"]
+    await shoot_all(page, "operations-notices")
     await page.get_by_role("button", name="Try again").click()
     await expect(page.get_by_role("button", name="Try again")).to_have_count(0)
     assert len(await office.ledger.notices.recent(tenant=TENANT, state="sending", limit=10)) == 2

@@ -2,14 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Literal
 
-import pytest
-from playwright.async_api import Page, ViewportSize, expect
+from playwright.async_api import Page, expect
 
 from ledger.ledger import Ledger
 from tests.api.parked import TENANT, Office, park
-from tests.browser.conftest import DESKTOP, PHONE, SCREENSHOTS, NewPage, in_browser, shoot
+from tests.browser.conftest import SCREENSHOTS, NewPage, in_browser, shoot, shoot_all
 from tests.browser.test_pages import HOSTILE, sign_in
 from tests.ledger.refunds import Refund, decision, new_binding
 
@@ -52,29 +50,22 @@ async def _backdate(ledger: Ledger, decision_id: str, at: datetime, read: timede
     await ledger.system.execute("UPDATE views SET at = $2 WHERE approval_id = $1", approval_id, at - read)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("device", "viewport"), [("desktop", DESKTOP), ("phone", PHONE)])
-async def test_it_fits_the_screen(
-    served: Served, new_page: NewPage, device: str, viewport: ViewportSize, scheme: Literal["light", "dark"]
-) -> None:
+async def test_it_fits_the_screen(served: Served, page: Page) -> None:
     office, base = served
     await fill(office.ledger)
-    page = await new_page(viewport=viewport, scheme=scheme)
     await sign_in(page, base, "/stats")
     await expect(page.get_by_text("This gate asks for nothing: raise the threshold").first).to_be_visible()
     await expect(page.get_by_text("Agents ask for what people refuse").first).to_be_visible()
     await expect(page.get_by_text("Too few decisions to say").first).to_be_visible()
-    assert await shoot(page, f"stats-{device}-{scheme}") == viewport["width"]
+    await shoot_all(page, "stats")
     await page.get_by_text("The numbers").click()
     await expect(page.get_by_role("columnheader", name="Held for a person")).to_be_visible()
-    assert await shoot(page, f"stats-numbers-{device}-{scheme}") == viewport["width"]
-    if scheme == "light":
-        await page.emulate_media(media="print")
-    else:
-        # On paper the ground is white, whatever the screen's.
-        await page.emulate_media(media="print", color_scheme="dark")
-    await _is_dark_on_white(page)
-    await shoot(page, f"stats-print-{device}-{scheme}")
+    await shoot_all(page, "stats-numbers")
+    # On paper the ground is white, whatever the screen's.
+    for scheme in ("light", "dark"):
+        await page.emulate_media(media="print", color_scheme=scheme)
+        await _is_dark_on_white(page)
+        await shoot(page, f"stats-print-{scheme}")
 
 
 async def _is_dark_on_white(page: Page) -> None:
