@@ -14,6 +14,7 @@ from api.edge import json_object
 from api.openapi import BODY, QUERY, answer, plain_problem, problems, takes
 from api.parsing import parse
 from api.problems import refuse, send_plain_problem
+from ledger.inbox import Filter
 from schemas.base import Model
 from schemas.codes import Code
 from schemas.decisions import Approval
@@ -78,8 +79,8 @@ async def list_approvals(
         after = cursors.decode(cursor)
     except cursors.BadCursor:
         raise refuse(Code.INVALID_INPUT, Explanation(values={"problem": "the cursor is not one of ours"})) from None
-    approvals = services.ledger.of(approver.tenant).approvals
-    found = await approvals.waiting(approver.tenant, after=after, tool=tool, limit=limit + 1)
+    inbox = services.ledger.of(approver.tenant).inbox
+    found = await inbox.waiting(approver.tenant, Filter(tool=tool), after=after, limit=limit + 1)
     page = found[:limit]
     next_cursor = cursors.encode(page[-1].expires_at, page[-1].approval_id) if len(found) > limit else None
     return JSONResponse({"approvals": [approval_json(each) for each in page], "next_cursor": next_cursor})

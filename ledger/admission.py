@@ -347,7 +347,7 @@ class Admissions:
             [amount for _, amount in admitted.uses],
         )
         if admitted.approval is not None:
-            await insert_approval(connection, admitted.approval, key)
+            await insert_approval(connection, admitted.approval, key, self._keys)
         return CallRecord(
             request_id=call.request_id,
             tenant=binding.tenant,

@@ -34,7 +34,6 @@ from schemas.replies import Explanation, waits_until
 
 _SQL = load("approvals")
 _PAUSES = load("switches")["pauses"]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR = datetime(9999, 1, 1, tzinfo=UTC)
 
 Through = Literal["page", "api"]
@@ -274,7 +273,7 @@ class Approvals:
         """The approval with its decisions; None when there is none of this tenant."""
         async with self._pool.acquire() as connection:
             row = await connection.fetchrow(_SQL["read_approval"], approval_id, tenant)
-            return None if row is None else (await self._open_all(connection, [row]))[0]
+            return None if row is None else (await self.open_all(connection, [row]))[0]
 
     async def of_request(self, tenant: str, request_id: str) -> str | None:
         """The id of the newest approval of a tenant's call."""
@@ -291,21 +290,13 @@ class Approvals:
         rows = await self._pool.fetch(_SQL["persons"], tenant, usernames)
         return {row["username"]: row["person_id"] for row in rows}
 
-    async def waiting(
-        self, tenant: str, *, after: tuple[datetime, str] | None, tool: str | None, limit: int
-    ) -> list[Approval]:
-        """What waits, oldest deadline first, after a (deadline, id) cursor."""
-        return await self._page("open_approvals", tenant, after or (_EPOCH, ""), tool, limit)
-
     async def closed(
         self, tenant: str, *, after: tuple[datetime, str] | None, tool: str | None, limit: int
     ) -> list[Approval]:
         """What no longer waits, newest first."""
-        return await self._page("closed_approvals", tenant, after or (_FAR, ""), tool, limit)
-
-    async def counts(self, tenant: str) -> dict[str, int]:
-        """How many wait, by tool."""
-        return {row["tool"]: row["count"] for row in await self._pool.fetch(_SQL["count_open"], tenant)}
+        async with self._pool.acquire() as connection:
+            rows = await connection.fetch(_SQL["closed_approvals"], tenant, *(after or (_FAR, "")), tool, limit)
+            return await self.open_all(connection, rows)
 
     async def queue(self, tenant: str) -> Queue:
         row = await self._pool.fetchrow(_SQL["queue"], tenant)
@@ -335,14 +326,8 @@ class Approvals:
                 for row in rows
             ]
 
-    async def _page(
-        self, query: str, tenant: str, after: tuple[datetime, str], tool: str | None, limit: int
-    ) -> list[Approval]:
-        async with self._pool.acquire() as connection:
-            rows = await connection.fetch(_SQL[query], tenant, *after, tool, limit)
-            return await self._open_all(connection, rows)
-
-    async def _open_all(self, connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Approval]:
+    async def open_all(self, connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Approval]:
+        """Rows as what people are shown, with their decisions."""
         approvals = [await self._open(connection, row) for row in rows]
         decided = [approval.approval_id for approval in approvals if approval.status != "open" or approval.people > 1]
         rows = await connection.fetch(_SQL["decisions_on"], decided) if decided else []

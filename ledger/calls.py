@@ -117,7 +117,7 @@ class Calls:
         if step.amends is not None:
             await connection.execute(_SQL["amend_uses"], record.request_id, step.amends.amount)
         if step.asks is not None:
-            await insert_approval(connection, step.asks, key)
+            await insert_approval(connection, step.asks, key, self._keys)
         return after
 
     async def events(self, request_id: str) -> list[tuple[EventRow, Event]]:

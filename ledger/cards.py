@@ -1,20 +1,34 @@
 """What a person is shown of an approval, as it is kept."""
 
+from ledger.data_keys import DataKeys
 from ledger.database import Connection
 from ledger.keys import DataKey
 from ledger.measures import words_to_read
+from ledger.people import names_of
 from ledger.queries import load
 from schemas.canonical import canonical
 from schemas.decisions import Approval
+from schemas.effects import AlertKind
 
 _SQL = load("calls")
+
+FLOOD = 50
+"""More calls of one agent than this that wait at once are more than people can read."""
+_FLOOD_ALERT: AlertKind = "agent_flood"
 
 
 def card_context(tenant: str, approval_id: str) -> bytes:
     return canonical([tenant, approval_id, "card"])
 
 
-async def insert_approval(connection: Connection, approval: Approval, key: DataKey) -> None:
+def order_index(keys: DataKeys, tenant: str, order_id: str) -> str:
+    """What an order is looked for by: a keyed fingerprint, which says nothing of it."""
+    return keys.fingerprint(canonical([tenant, "order", order_id]))
+
+
+async def insert_approval(connection: Connection, approval: Approval, key: DataKey, keys: DataKeys) -> None:
+    """Let it wait for people, who are told. `key` seals what they are shown."""
+    order = _order_of(approval)
     await connection.execute(
         _SQL["insert_approval"],
         approval.approval_id,
@@ -32,4 +46,20 @@ async def insert_approval(connection: Connection, approval: Approval, key: DataK
         words_to_read(approval),
         approval.escalates_to,
         approval.escalates_at,
+        approval.agent_id,
+        sorted(names_of(approval.agent_id, approval.actor_id, approval.owner)),
+        approval.amount,
+        approval.currency,
+        None if order is None else order_index(keys, approval.tenant, order),
+        FLOOD,
+        _FLOOD_ALERT,
     )
+
+
+def _order_of(approval: Approval) -> str | None:
+    """The order that it is about: as the order system says, else as it was asked for."""
+    order = approval.facts.get("order")
+    for holder in (order, approval.arguments):
+        if isinstance(holder, dict) and isinstance(found := holder.get("order_id"), str):
+            return found
+    return None

@@ -11,6 +11,7 @@ from ledger.data_keys import DataKeys
 from ledger.database import Database, Pool
 from ledger.diagnostics import Diagnostics
 from ledger.gates import Gates
+from ledger.inbox import Inbox
 from ledger.keys import MasterKey
 from ledger.notices import Notices
 from ledger.principals import Principals
@@ -27,6 +28,7 @@ class TenantLedger:
 
     admissions: Admissions
     approvals: Approvals
+    inbox: Inbox
     calls: Calls
     diagnostics: Diagnostics
     alerts: Alerts
@@ -39,9 +41,11 @@ class TenantLedger:
     @classmethod
     def over(cls, pool: Pool, keys: DataKeys) -> "TenantLedger":
         calls = Calls(pool, keys)
+        approvals = Approvals(pool, keys, calls)
         return cls(
             Admissions(pool, keys, calls),
-            Approvals(pool, keys, calls),
+            approvals,
+            Inbox(pool, keys, approvals),
             calls,
             Diagnostics(pool, keys, calls),
             Alerts(pool),

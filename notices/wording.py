@@ -42,6 +42,7 @@ _ALERTS: dict[AlertKind, str] = {
     "effect_missing": "Something done can no longer be found",
     "effect_after_all": "Something settled as not done happened after all",
     "breaker_tripped": "The breaker turned a switch off",
+    "agent_flood": "One agent has more waiting than people can read",
     "notice_undelivered": "People could not be told",
 }
 

@@ -41,6 +41,7 @@ AlertKind = Literal[
     "effect_missing",
     "effect_after_all",
     "breaker_tripped",
+    "agent_flood",
     "notice_undelivered",
 ]
 

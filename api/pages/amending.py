@@ -1,9 +1,7 @@
 """Asking for less than an agent did: a form for the arguments of a call that a person may change while it waits."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -14,6 +12,7 @@ from pydantic import JsonValue
 from api.amending import NotAmended, amend, amendable
 from api.context import Context, Services
 from api.deciding import may_decide
+from api.pages.amounts import minor_of
 from api.pages.fields import currency_of
 from api.pages.forms import Fields, ProtectedForm
 from api.pages.rendering import render
@@ -23,13 +22,12 @@ from api.pages.views import decider, find_approval, tool_title
 from api.sessions import SignedIn
 from ledger.principals import Person
 from schemas.decisions import Approval
-from schemas.money import Money, exponent
+from schemas.money import Money
 from tools.protocol import WriteTool
 
 router = page_router()
 
 MOST_REASON = 2000
-_AMOUNT = re.compile(r"[0-9]{1,9}(?:[.,][0-9]{1,3})?")
 _NOT_YOURS = PageError(HTTPStatus.FORBIDDEN, "This is not yours to change", "Nothing was changed.")
 _CLOSED = PageError(
     HTTPStatus.CONFLICT, "This no longer waits for anyone", "Nothing was changed. What became of it is on its page."
@@ -125,19 +123,11 @@ def _changes(services: Context, approval: Approval, form: Fields) -> dict[str, J
     for each in _inputs(services, approval, form):
         value: JsonValue = each.value.strip()
         if each.currency is not None:
-            value = _minor(each.value.strip(), each.currency)
+            value = minor_of(each.value.strip(), each.currency)
             if value is None:
                 return None
         changes[each.name] = value
     return changes
-
-
-def _minor(typed: str, currency: str) -> int | None:
-    """An amount as people write it, e.g. `250.00`, in minor units."""
-    if not _AMOUNT.fullmatch(typed):
-        return None
-    scaled = Decimal(typed.replace(",", ".")).scaleb(exponent(currency))
-    return int(scaled) if scaled == scaled.to_integral_value() else None
 
 
 def _page(

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 
 from api.amending import amendable
 from api.context import Context, Services
-from api.deciding import Decided, Refused, decide, may_decide
+from api.deciding import Decided, Refused, decide
 from api.pages.consequences import Consequences, consequences
 from api.pages.coverage import off_rows
 from api.pages.fields import argument_fields, fact_groups
@@ -21,12 +21,14 @@ from api.pages.routing import READS, PageError, page_router
 from api.pages.story import decision_of, outcome, story, symbol
 from api.pages.views import (
     NO_SUCH_APPROVAL,
+    decided_by,
     decider,
     find_approval,
     row,
     tool_title,
     workflow_url,
 )
+from api.pages.waiting import Asked, AskedFor, next_waiting
 from api.reach import covering
 from api.sessions import SignedIn
 from ledger.database import UNAVAILABLE
@@ -85,36 +87,38 @@ _TOO_LONG = Notice(
 
 
 @router.api_route("/approvals/{approval_id}", methods=READS)
-async def approval_page(request: Request, services: Services, person: SignedIn, approval_id: str) -> Response:
+async def approval_page(
+    request: Request, services: Services, person: SignedIn, approval_id: str, asked: AskedFor
+) -> Response:
     approval = await find_approval(services, person, approval_id)
     if request.method == "GET" and approval.status == "open":
         await services.ledger.of(person.tenant).approvals.viewed(approval, person.username)
-    return await _show(request, services, person, approval)
+    return await _show(request, services, person, approval, asked)
 
 
 @router.post("/approvals/{approval_id}/decision")
 async def decision(
-    request: Request, services: Services, person: SignedIn, form: ProtectedForm, approval_id: str
+    request: Request, services: Services, person: SignedIn, form: ProtectedForm, approval_id: str, asked: AskedFor
 ) -> Response:
     approval = await find_approval(services, person, approval_id)
     verdict, reason = form.get("decision"), form.get("reason", "").replace("\r\n", "\n").strip()
     if verdict not in ("approve", "deny"):
         raise PageError(HTTPStatus.UNPROCESSABLE_ENTITY, "That is not a decision", "Nothing was decided.")
     if len(reason) > MOST_REASON:
-        return await _show(request, services, person, approval, _TOO_LONG, reason)
+        return await _show(request, services, person, approval, asked, _TOO_LONG, reason)
     if verdict == "approve" and approval.status == "open" and await _off(services, person, approval):
-        return await _show(request, services, person, approval, _SWITCHED_OFF)
+        return await _show(request, services, person, approval, asked, _SWITCHED_OFF)
     decided = await decide(
         services, decider(person), approval_id, verdict, action_digest=form.get("action_digest", ""), reason=reason
     )
     if decided.refused is not None:
         approval = await find_approval(services, person, approval_id)
-        return await _show(request, services, person, approval, _notice(decided), reason)
+        return await _show(request, services, person, approval, asked, _notice(decided), reason)
     # The decision stands: whatever is wrong from here on, the page it leads to shows it.
     with suppress(*UNAVAILABLE):
         record = await services.ledger.of(person.tenant).calls.read(approval.request_id)
         await services.waiters.wait(record.workflow_id, _SETTLING_SECONDS)
-    return RedirectResponse(f"/approvals/{approval_id}", HTTPStatus.SEE_OTHER)
+    return RedirectResponse(f"/approvals/{approval_id}{asked.query()}", HTTPStatus.SEE_OTHER)
 
 
 def _notice(decided: Decided) -> Notice:
@@ -128,6 +132,7 @@ async def _show(
     services: Context,
     person: Person,
     approval: Approval,
+    asked: Asked,
     notice: Notice | None = None,
     reason: str = "",
 ) -> Response:
@@ -157,12 +162,13 @@ async def _show(
         notice=notice,
         reason=reason,
         given=approval.decisions if is_open else (),
-        done_mine=any(each.approver == person.username for each in approval.decisions),
+        done_mine=decided_by(approval, person),
         outcome=became,
         symbol=symbol(became.tone) if became else "",
         decision=decision_of(approval),
         story=story(events),
-        next_waiting=None if is_open else await _next_waiting(services, person),
+        kept=asked.query(),
+        next_waiting=None if is_open else await next_waiting(services, person, asked.filter),
         temporal_url=workflow_url(services, record.workflow_id),
     )
 
@@ -182,9 +188,3 @@ def _consequences(services: Context, approval: Approval) -> Consequences:
     entry = services.catalog.get(approval.tool)
     undo = services.catalog.get(entry.manifest.undo_tool) if entry and entry.manifest.undo_tool else None
     return consequences(approval, entry.manifest if entry else None, undo.manifest.title if undo else None)
-
-
-async def _next_waiting(services: Context, person: Person) -> Approval | None:
-    """The next one that this person may decide."""
-    waiting = await services.ledger.of(person.tenant).approvals.waiting(person.tenant, after=None, tool=None, limit=25)
-    return next((each for each in waiting if may_decide(decider(person), each)), None)

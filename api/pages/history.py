@@ -17,6 +17,7 @@ router = page_router()
 
 PAGE = 50
 _OUTCOMES: dict[str, tuple[Tone, str]] = {
+    "open": ("wait", "Waits"),
     "granted": ("good", "Approved"),
     "denied": ("bad", "Denied"),
     "expired": ("quiet", "Expired"),
@@ -50,7 +51,7 @@ async def history(
         request,
         "history.html",
         person=person,
-        entries=[_entry(each, tool_title(services, each.tool)) for each in shown],
+        entries=[entry(each, tool_title(services, each.tool)) for each in shown],
         tools=tools,
         chosen=chosen,
         first_page=cursor is None,
@@ -58,6 +59,7 @@ async def history(
     )
 
 
-def _entry(approval: Approval, tool: str) -> Entry:
+def entry(approval: Approval, tool: str) -> Entry:
+    """What became of an approval, in a line. Pure."""
     tone, label = _OUTCOMES[approval.status]
     return Entry(approval, tool, tone, symbol(tone), label, decision_of(approval))

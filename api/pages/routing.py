@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import structlog
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
@@ -19,6 +19,9 @@ from ledger.database import UNAVAILABLE
 
 _log = structlog.get_logger()
 READS = ["GET", "HEAD"]
+
+Text = Annotated[str, Query(max_length=200, pattern=r"^[^\x00]*$")]
+"""A text in the query of an address: short, and something that the database can have."""
 
 
 class PageError(Exception):

@@ -15,7 +15,7 @@ from api.pages.coverage import BY_ID, choices, comes_back, in_words, off_rows, s
 from api.pages.forms import Fields, ProtectedForm
 from api.pages.operations import only_operators
 from api.pages.rendering import render
-from api.pages.routing import READS, PageError, page_router
+from api.pages.routing import READS, PageError, Text, page_router
 from api.reach import NotYoursError, reach_of, reaches
 from api.sessions import SignedIn
 from ledger.principals import Person
@@ -70,11 +70,18 @@ class Wanted:
 
 
 @router.api_route(PATH, methods=READS)
-async def switches(request: Request, services: Services, person: SignedIn, on: str | None = None) -> Response:
-    """What is off and a form to turn more off; with `on` what turning that switch on would give back."""
+async def switches(
+    request: Request,
+    services: Services,
+    person: SignedIn,
+    on: str | None = None,
+    agent: Text = "",
+) -> Response:
+    """What is off and a form to turn more off, filled in for `agent`; with `on` what turning that switch on would give
+    back."""
     only_operators(person)
     if on is None:
-        return await _show(request, services, person)
+        return await _show(request, services, person, form={"switch": "agent", "id": agent} if agent else None)
     found = await _turnable(services, person, on)
     if found is None:
         raise _NOT_OFF

@@ -47,6 +47,11 @@ _ALERTS: dict[AlertKind, Told] = {
         "it on.",
         "Find out why, then turn it on with a reason.",
     ),
+    "agent_flood": Told(
+        "One agent has more waiting than people can read",
+        "More of its calls wait for a person at once than anybody can look at with care. Nothing of it runs unasked.",
+        "Look at what it asks for in the inbox, which shows them as one, and turn the agent off if it should not.",
+    ),
     "notice_undelivered": Told(
         "People could not be told",
         "A channel that people are told over took nothing for a day, or will not take what it was sent.",

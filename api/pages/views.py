@@ -22,7 +22,8 @@ NO_SUCH_APPROVAL = PageError(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One waiting approval, for one person. `mine`: they may deny it at least; `beyond` says why not approve it."""
+    """One waiting approval, for one person. `mine`: they may deny it at least; `beyond` says why not approve it;
+    `done`: they approved it, and somebody else has to."""
 
     approval: Approval
     tool: str
@@ -30,6 +31,7 @@ class Row:
     soon: bool
     overdue: bool
     beyond: str = ""
+    done: bool = False
 
 
 def decider(person: Person) -> Decider:
@@ -56,7 +58,13 @@ def row(approval: Approval, person: Person, tool: str, now: datetime) -> Row:
         soon=timedelta(0) < left < SOON,
         overdue=left <= timedelta(0),
         beyond=_beyond(approval, person),
+        done=decided_by(approval, person),
     )
+
+
+def decided_by(approval: Approval, person: Person) -> bool:
+    """Whether a decision on it is theirs."""
+    return any(each.approver == person.username for each in approval.decisions)
 
 
 def _beyond(approval: Approval, person: Person) -> str:

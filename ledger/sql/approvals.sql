@@ -1,8 +1,14 @@
 -- name: insert_decision
--- One decision a person and approval; the first wins.
-INSERT INTO decisions (decision_id, approval_id, request_id, tenant, approver, verdict, decided_at, key_id, body, through)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-ON CONFLICT DO NOTHING RETURNING decision_id
+-- One decision a person and approval; the first wins. The approval, which is locked, counts how many approve it.
+WITH decision AS (
+    INSERT INTO decisions (decision_id, approval_id, request_id, tenant, approver, verdict, decided_at, key_id, body,
+                           through)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    ON CONFLICT DO NOTHING RETURNING decision_id, approval_id, verdict
+), counted AS (
+    UPDATE approvals a SET given = given + 1 FROM decision d WHERE a.approval_id = d.approval_id AND d.verdict = 'approve'
+)
+SELECT decision_id FROM decision
 
 -- name: lock_approval
 -- One approval, locked.
@@ -22,21 +28,11 @@ ORDER BY d.decided_at LIMIT 500
 -- One approval of a tenant.
 SELECT * FROM approvals WHERE approval_id = $1 AND tenant = $2
 
--- name: open_approvals
--- What waits, oldest deadline first, after a cursor.
-SELECT * FROM approvals
-WHERE tenant = $1 AND status = 'open' AND (expires_at, approval_id) > ($2, $3) AND ($4::text IS NULL OR tool = $4)
-ORDER BY expires_at, approval_id LIMIT $5
-
 -- name: closed_approvals
 -- What was decided, newest first, after a cursor.
 SELECT * FROM approvals
 WHERE tenant = $1 AND status <> 'open' AND (closed_at, approval_id) < ($2, $3) AND ($4::text IS NULL OR tool = $4)
 ORDER BY closed_at DESC, approval_id DESC LIMIT $5
-
--- name: count_open
--- How many wait, by tool.
-SELECT tool, count(*) AS count FROM approvals WHERE tenant = $1 AND status = 'open' GROUP BY tool ORDER BY tool
 
 -- name: approval_request
 -- Which call an approval of a tenant belongs to.

@@ -25,7 +25,7 @@ PAGES = [
     "/stats",
     "/operations",
     "/signin",
-    "/?request_id=nothing",
+    "/?find=nothing",
     MISSING,
     "/approvals/%00",
     "/?cursor=x",
@@ -226,59 +226,6 @@ async def test_an_unreachable_ledger_is_said_in_words(desk: Office) -> None:
     response = await client.get("/")
     assert response.status_code == 503
     assert "The ledger cannot be reached" in response.text
-
-
-# The inbox
-
-
-async def test_the_inbox_is_ordered_by_deadline_and_paged(desk: Office) -> None:
-    parked = [await desk.park(expires_in=timedelta(hours=40 - number)) for number in range(27)]
-    client = await sign_in(desk)
-    first = (await client.get("/")).text
-    ids = [approval.approval_id for approval in reversed(parked)]
-    assert re.findall(r'<h2><a href="/approvals/(\w+)"', first) == ids[:25]
-    following = re.search(r'rel="next" href="([^"]+)"', first)
-    assert following is not None
-    second = (await client.get(unescape(following[1]))).text
-    assert re.findall(r'<h2><a href="/approvals/(\w+)"', second) == ids[25:]
-    assert 'rel="next"' not in second
-
-
-async def test_the_inbox_shows_one_tenant_and_whose_it_is(desk: Office) -> None:
-    await desk.park(title="Refund for finance")
-    await desk.park(title="Refund for legal", approvers="legal")
-    await desk.park(title="Refund of another tenant", tenant="other")
-    html = (await (await sign_in(desk)).get("/")).text
-    assert "Refund for finance" in html
-    assert html.count("You can decide") == 1
-    assert "For legal" in html
-    assert "another tenant" not in html
-
-
-async def test_the_inbox_filters_by_tool(desk: Office) -> None:
-    await desk.park(title="A refund")
-    await desk.park(title="Something else", tool="cancel_order")
-    client = await sign_in(desk)
-    html = (await client.get("/", params={"tool": "cancel_order"})).text
-    assert "Something else" in html
-    assert "A refund" not in html
-    assert '<span class="count">2</span>' in html
-
-
-async def test_a_request_id_leads_to_its_approval(desk: Office) -> None:
-    mine, foreign = await desk.park(), await desk.park(tenant="other")
-    client = await sign_in(desk)
-    found = await client.get("/", params={"request_id": f" {mine.request_id} "})
-    assert found.headers["location"] == f"/approvals/{mine.approval_id}"
-    for unknown in (foreign.request_id, "act_", "<script>alert(1)</script>"):
-        response = await client.get("/", params={"request_id": unknown})
-        assert response.status_code == 200
-        assert "Nothing found." in response.text
-        assert not forbidden(response.text)
-
-
-async def test_an_empty_inbox_says_so(desk: Office) -> None:
-    assert "Nothing waits for a decision." in (await (await sign_in(desk)).get("/")).text
 
 
 # One approval

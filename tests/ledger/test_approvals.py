@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from ledger.approvals import Verdict
+from ledger.inbox import Filter
 from ledger.ledger import Ledger
 from schemas.switches import Deadlines
 from tests.ledger.refunds import decide, decision, new_binding, open_ledger, parked
@@ -156,7 +157,7 @@ async def test_pages_of_what_waits_hold_each_once_in_order_of_deadline(ledger: L
     for limit in range(1, 7):
         seen: list[str] = []
         after = None
-        while page := await ledger.approvals.waiting(tenant, after=after, tool=None, limit=limit):
+        while page := await ledger.of(tenant).inbox.waiting(tenant, Filter(), after=after, limit=limit):
             seen += [each.approval_id for each in page]
             after = (page[-1].expires_at, page[-1].approval_id)
         assert seen == [each.approval_id for each in sorted(made, key=lambda a: (a.expires_at, a.approval_id))]
