@@ -41,6 +41,7 @@ from schemas.events import (
     LimitHit,
 )
 from schemas.ids import new_approval_id, new_gateway_key, new_operation_id
+from schemas.proofs import is_stricter
 from schemas.replies import Explanation, waits_until
 from schemas.switches import code_of, of_call
 from tools.catalog import Entry
@@ -269,6 +270,7 @@ def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> tuple[A
         status="open",
         approvers=decision.approvers or "finance",
         people=decision.people,
+        proof=decision.proof,
         escalates_to=decision.escalates_to,
         escalates_at=now + lasts / 2 if decision.escalates_to else None,
         execute_within_seconds=decision.execute_within_seconds,
@@ -337,7 +339,9 @@ def amended(
     before = details.decision
     if decision.verdict != "hold" and before is not None:
         # A person decides it all the same: they have begun to.
-        decision = before.model_copy(update={"people": 1, "because": "a person changed what was asked for"})
+        decision = before.model_copy(
+            update={"people": 1, "proof": None, "because": "a person changed what was asked for"}
+        )
     approval, requested = _ask(proposed, decision, now)
     arguments = proposed.call.arguments
     event = CallAmended(approval_id=approval_id, principal=principal, arguments=arguments, reason=reason)
@@ -422,6 +426,8 @@ def still_allowed(
         return "the policy asks for a person for another reason now"
     if decision.verdict == "hold" and decision.people > details.people:
         return "the policy asks for a second person now"
+    if decision.verdict == "hold" and is_stricter(decision.proof, details.proof):
+        return "the policy asks approvers to prove who they are now"
     return None
 
 

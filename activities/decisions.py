@@ -33,7 +33,8 @@ class Decisions:
                 decision = self._services.verifier.verify(signed)
             except BadDecision:
                 continue
-            if decision.approval_id == record.approval_id and decision.verdict == "approve":
+            counts = decision.verdict == "approve" and decision.is_proven(record.details.proof)
+            if decision.approval_id == record.approval_id and counts:
                 # How old it is, is for one clock to say: the one that judges it later, too.
                 valid[decision.approver.casefold()] = decision.model_copy(update={"decided_at": recorded_at})
         digests = {decision.action_digest for decision in valid.values()}

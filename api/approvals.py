@@ -28,6 +28,10 @@ _REFUSALS: dict[Refused, tuple[int, str]] = {
     "not_yours": (403, "This is not yours to decide."),
     "over_limit": (403, "The amount is more than is yours to approve."),
     "reason_required": (422, "A reason is required to deny."),
+    "not_proven": (
+        403,
+        "Approving this takes a proof of who you are that no token is: approve it on its page. Denying takes none.",
+    ),
     "already_decided": (409, "It was already decided; the first decision stands."),
     "expired": (409, "The deadline has passed; nothing was done."),
     "stale": (409, "The action is not the one that was shown. Read it again."),
@@ -106,7 +110,7 @@ async def get_approval(approval_id: str, approver: Approver, services: Services)
     responses={
         200: answer(DecisionTaken, "Decided"),
         **problems(invalid=BODY),
-        403: plain_problem("Not yours to decide", Code.FORBIDDEN),
+        403: plain_problem("Not yours to decide, or only with a proof that the page takes", Code.FORBIDDEN),
         404: _NO_SUCH,
         409: plain_problem("Decided already, expired, or not the action that was shown"),
         422: plain_problem("The body does not fit, or a reason is missing", Code.INVALID_INPUT),

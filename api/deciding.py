@@ -14,10 +14,13 @@ from ledger.people import NOBODY, Objection, Standing, names_of, objection_to
 from ledger.principals import Person, Principal
 from schemas.decisions import Approval, HumanDecision, SignedDecision
 from schemas.ids import is_approval_id, new_decision_id
+from schemas.proofs import Proof
 
 _log = structlog.get_logger()
 
-Refused = Literal["not_found", "not_yours", "over_limit", "reason_required", "already_decided", "expired", "stale"]
+Refused = Literal[
+    "not_found", "not_yours", "over_limit", "reason_required", "not_proven", "already_decided", "expired", "stale"
+]
 Choice = Literal["approve", "deny"]
 
 
@@ -66,9 +69,13 @@ async def decide(
     *,
     action_digest: str,
     reason: str,
+    proof: Proof | None = None,
     through: Through = "page",
 ) -> Decided:
-    """Decide one approval. The decision is committed before it is delivered; a lost delivery is repeated later."""
+    """Decide one approval. The decision is committed before it is delivered; a lost delivery is repeated later.
+
+    `proof`: what the person proved beside that they are signed in, where the approval asks for it.
+    """
     if not is_approval_id(approval_id):
         return Decided(None, "not_found")
     approvals = services.ledger.of(decider.tenant).approvals
@@ -91,7 +98,10 @@ async def decide(
         verdict=verdict,
         reason=reason.strip(),
         decided_at=datetime.now(UTC),
+        proof=proof,
     )
+    if not decision.is_proven(approval.proof):
+        return Decided(None, "not_proven")
     token = services.signer.sign(decision)
     outcome, record = await approvals.decide(decision, token, covering(approval, services.catalog), through)
     match outcome:
@@ -110,6 +120,8 @@ async def decide(
             return Decided(None, "stale")
         case Verdict.NOT_THEIRS:
             return Decided(None, "not_yours")
+        case Verdict.NOT_PROVEN:
+            return Decided(None, "not_proven")
         case _:
             return Decided(None, "not_found")
 

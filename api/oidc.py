@@ -19,8 +19,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, StringConstrai
 
 from api.oidc_claims import ClaimRules, EmailNotVerifiedError, identity_of
 from api.oidc_exchange import Answer, Exchanges, ProviderUnavailableError
-from api.oidc_tokens import BadIdTokenError, UnknownKeyError, check_id_token, read_keys
+from api.oidc_tokens import LEEWAY_SECONDS, BadIdTokenError, UnknownKeyError, check_id_token, read_keys
 from ledger.identities import Identity
+from schemas.proofs import SIGN_IN_SECONDS
 
 DISCOVERY = "/.well-known/openid-configuration"
 # How long the discovery document and the keys are believed. Sooner, once, when a token names a key that is not there.
@@ -99,8 +100,9 @@ class Provider:
         """What people know it by: its host."""
         return urlsplit(self.registration.issuer).netloc
 
-    async def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
-        """Where the browser is sent to. Raises ProviderUnavailableError."""
+    async def authorization_url(self, *, state: str, nonce: str, verifier: str, again: bool = False) -> str:
+        """Where the browser is sent to. `again`: the person has to prove who they are, whatever session they have
+        there. Raises ProviderUnavailableError."""
         known = await self._ask()
         return _with_query(
             known.metadata.authorization_endpoint,
@@ -113,6 +115,8 @@ class Provider:
                 "nonce": nonce,
                 "code_challenge": _urlsafe(hashlib.sha256(verifier.encode()).digest()),
                 "code_challenge_method": "S256",
+                # Either asks for it; the second one makes the provider say when it was, too.
+                **({"prompt": "login", "max_age": "0"} if again else {}),
             },
         )
 
@@ -130,8 +134,9 @@ class Provider:
         }
         return _with_query(endpoint, told)
 
-    async def finish(self, response: Mapping[str, str], *, nonce: str, verifier: str) -> Identity:
+    async def finish(self, response: Mapping[str, str], *, nonce: str, verifier: str, again: bool = False) -> Identity:
         """Whom the provider vouches for, by its response to the redirect URI (whose `state` was checked before).
+        `again`: who proved it anew, minutes ago at most.
 
         Raises SignInRefusedError and ProviderUnavailableError.
         """
@@ -150,9 +155,12 @@ class Provider:
         try:
             claims = await self._check(known, tokens.id_token, nonce)
             claims = await self._complete(known.metadata, claims, tokens.access_token)
-            return identity_of(self.registration.issuer, claims, self.rules)
+            identity = identity_of(self.registration.issuer, claims, self.rules)
         except (BadIdTokenError, EmailNotVerifiedError) as problem:
             raise SignInRefusedError(problem.because) from None
+        if again and not _is_fresh(identity, self.now()):
+            raise SignInRefusedError("not_signed_in_anew")
+        return identity
 
     async def _redeem(self, metadata: Metadata, code: str, verifier: str) -> Tokens:
         """https://www.rfc-editor.org/rfc/rfc6749#section-4.1.3"""
@@ -231,6 +239,14 @@ def new_verifier() -> str:
 def state_of(secret: str) -> str:
     """The `state` of a sign-in, by what the browser that began it holds: the one does not give the other away."""
     return _urlsafe(hashlib.sha256(secret.encode()).digest())
+
+
+def _is_fresh(identity: Identity, now: float) -> bool:
+    """Whether the provider says that the person proved it just now: https://openid.net/specs/openid-connect-core-1_0.html
+    (3.1.2.1, `max_age`)."""
+    if identity.seen_at is None:
+        return False
+    return -LEEWAY_SECONDS <= now - identity.seen_at.timestamp() <= SIGN_IN_SECONDS
 
 
 def _read(model: type[M], answer: Answer, what: str) -> M:

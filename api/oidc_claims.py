@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
@@ -13,6 +14,7 @@ _USERNAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 # An e-mail address has at most 320 characters.
 _LONGEST_NAME = 320
 _LONGEST_SHOWN = 100
+_LATEST = 253_402_300_799  # the end of the year 9999
 
 
 class EmailNotVerifiedError(Exception):
@@ -50,7 +52,15 @@ def identity_of(issuer: str, claims: Mapping[str, JsonValue], rules: ClaimRules)
         display_name=(_text(claims, "name") or username or subject)[:_LONGEST_SHOWN],
         names=names_of(subject, *known_as),
         roles=_roles(claims.get(rules.groups_claim), rules.roles) if rules.roles else None,
+        seen_at=_time(claims.get("auth_time")),
     )
+
+
+def _time(value: JsonValue) -> datetime | None:
+    """Of seconds since the epoch; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LATEST:
+        return None
+    return datetime.fromtimestamp(value, UTC)
 
 
 def _text(claims: Mapping[str, JsonValue], name: str) -> str | None:

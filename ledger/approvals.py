@@ -30,6 +30,7 @@ from schemas.events import (
     CallSettled,
     DecisionRejected,
 )
+from schemas.proofs import Proof
 from schemas.replies import Explanation, waits_until
 
 _SQL = load("approvals")
@@ -54,6 +55,8 @@ class Verdict(enum.Enum):
     """It was made on another action than the one that waits."""
     NOT_THEIRS = "not_theirs"
     """Whoever made it may not decide this one, or not any more."""
+    NOT_PROVEN = "not_proven"
+    """It came without what its approval asks its approver to prove."""
     UNKNOWN = "unknown"
 
 
@@ -75,10 +78,11 @@ class Queue:
 
 
 class _DecisionBody(Model):
-    """The encrypted part of a decision: what the person wrote, and the signed form, which holds it too."""
+    """The encrypted part of a decision: what the person wrote and proved, and the signed form, which holds it too."""
 
     reason: str
     token: str
+    proof: Proof | None = None
 
 
 def _decision_context(tenant: str, decision_id: str) -> bytes:
@@ -139,17 +143,19 @@ class Approvals:
     async def _judge(
         self, connection: Connection, row: asyncpg.Record, decision: HumanDecision, now: datetime
     ) -> Verdict:
-        """Of a decision on what waits: whether it is about that action, and this person's to make."""
+        """Of a decision on what waits: whether it is about that action, this person's to make, and proven as it has to
+        be. What was checked when they were asked is checked again here, where it takes effect."""
         if row["action_digest"] != decision.action_digest:
             return Verdict.STALE
-        return Verdict.RECORDED if await self._is_theirs(connection, row, decision, now) else Verdict.NOT_THEIRS
+        approval = await self._open(connection, row)
+        if not await self._is_theirs(connection, approval, decision, now):
+            return Verdict.NOT_THEIRS
+        return Verdict.RECORDED if decision.is_proven(approval.proof) else Verdict.NOT_PROVEN
 
     async def _is_theirs(
-        self, connection: Connection, row: asyncpg.Record, decision: HumanDecision, now: datetime
+        self, connection: Connection, approval: Approval, decision: HumanDecision, now: datetime
     ) -> bool:
-        """Whether the person may still decide so, by who they are now: what was checked when they were asked is checked
-        again where it takes effect."""
-        approval = await self._open(connection, row)
+        """Whether the person may still decide so, by who they are now."""
         person = await connection.fetchrow(_SQL["decider"], decision.approver, decision.tenant)
         if person is None:
             # No account: the signature alone says who it was, and that is a name all the same.
@@ -169,7 +175,7 @@ class Approvals:
     ) -> bool:
         """Whether it was this person's first on the approval."""
         key = await self._keys.for_subject(connection, record.tenant, record.details.call.binding.customer_id)
-        body = _DecisionBody(reason=decision.reason, token=token).model_dump_json().encode()
+        body = _DecisionBody(reason=decision.reason, token=token, proof=decision.proof).model_dump_json().encode()
         inserted = await connection.fetchval(
             _SQL["insert_decision"],
             decision.decision_id,
@@ -182,6 +188,7 @@ class Approvals:
             key.key_id,
             key.seal(body, _decision_context(decision.tenant, decision.decision_id)),
             through,
+            decision.proof.kind if decision.proof else None,
         )
         return inserted is not None
 
@@ -336,7 +343,7 @@ class Approvals:
             approval.model_copy(
                 update={
                     "decisions": tuple(
-                        _decision(approval, row, body.reason)
+                        _decision(approval, row, body)
                         for row, body in bodies
                         if row["approval_id"] == approval.approval_id
                     )
@@ -359,7 +366,7 @@ class Approvals:
         return card.model_copy(update=moved)
 
 
-def _decision(approval: Approval, row: asyncpg.Record, reason: str) -> HumanDecision:
+def _decision(approval: Approval, row: asyncpg.Record, body: _DecisionBody) -> HumanDecision:
     """A recorded decision; it was accepted, so it bound this approval's action."""
     return HumanDecision(
         decision_id=row["decision_id"],
@@ -370,8 +377,9 @@ def _decision(approval: Approval, row: asyncpg.Record, reason: str) -> HumanDeci
         policy_version=approval.policy_version,
         approver=row["approver"],
         verdict=row["verdict"],
-        reason=reason,
+        reason=body.reason,
         decided_at=row["decided_at"],
+        proof=body.proof,
     )
 
 

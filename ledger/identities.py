@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from ledger.database import Connection, Database
@@ -27,15 +28,19 @@ class Identity:
     display_name: str
     names: frozenset[str]
     roles: frozenset[str] | None
+    seen_at: datetime | None = None
+    """When the person proved to the provider who they are, where it says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignInBegun:
-    """What a sign-in at the provider has to be ended with. `nonce` and `verifier` (PKCE) are random."""
+    """What a sign-in at the provider has to be ended with. `nonce` and `verifier` (PKCE) are random. `again`: by
+    somebody who is signed in, to prove that it is still them."""
 
     nonce: str
     verifier: str
     return_to: str
+    again: bool = False
 
 
 class Identities:
@@ -93,6 +98,11 @@ class Identities:
         await connection.execute(
             _SQL["insert_identity"], tenant, issuer, subject, username, sorted(names | names_of(subject)), seen
         )
+
+    async def account_of(self, issuer: str, subject: str) -> str | None:
+        """The username of a subject's account; None when there is none."""
+        row = await self._pool.fetchrow(_SQL["by_identity"], issuer, subject)
+        return None if row is None else row["username"]
 
     async def link(self, username: str, issuer: str, subject: str) -> Literal["linked", "no_user", "taken"]:
         """Let a provider's subject sign in as this account. `taken`: it has an account already."""
@@ -152,7 +162,7 @@ class Identities:
     async def begin_sign_in(self, hashed: bytes, begun: SignInBegun, *, seconds: int) -> None:
         """Keep what a sign-in at the provider has to be ended with, by the hash of what the browser holds."""
         await self._pool.execute(
-            _SQL["begin_sign_in"], hashed, begun.nonce, begun.verifier, begun.return_to, float(seconds)
+            _SQL["begin_sign_in"], hashed, begun.nonce, begun.verifier, begun.return_to, float(seconds), begun.again
         )
 
     async def take_sign_in(self, hashed: bytes) -> SignInBegun | None:
@@ -160,4 +170,4 @@ class Identities:
         row = await self._pool.fetchrow(_SQL["take_sign_in"], hashed)
         if row is None or not row["in_time"]:
             return None
-        return SignInBegun(row["nonce"], row["verifier"], row["return_to"])
+        return SignInBegun(row["nonce"], row["verifier"], row["return_to"], row["again"])

@@ -71,6 +71,10 @@ class Person:
     open_alerts: int = 0
     standing: Standing = field(default=NOBODY, compare=False)
     issuer: str | None = None
+    has_password: bool = False
+    proven_at: datetime | None = None
+    """When they signed in at the provider once more, to prove that it is them, and for which page."""
+    proven_for: str | None = None
 
     @property
     def person_id(self) -> str:
@@ -215,33 +219,57 @@ class Principals:
         """(session secret, person) when the password is right; None otherwise, after the same work."""
         row = await self._database.system.fetchrow(_SQL["password"], username.lower())
         hashed: str | None = row["password_hash"] if row is not None else None
+        if not await self._verify(hashed, password) or row is None:
+            return None
+        return await self._open_session(row["tenant"], row["username"], seconds, None)
+
+    async def is_password_of(self, username: str, password: str) -> bool:
+        """Whether this is the password of somebody who may sign in."""
+        row = await self._database.system.fetchrow(_SQL["password"], username)
+        return await self._verify(row["password_hash"] if row is not None else None, password)
+
+    async def _verify(self, hashed: str | None, password: str) -> bool:
+        """Takes as long without a hash, and answers no."""
         try:
             async with self._hashing:
                 await asyncio.to_thread(HASHER.verify, hashed or NOBODYS_HASH, password)
         except (VerificationError, InvalidHashError):
-            return None
-        if row is None or hashed is None:
-            return None
-        return await self._open_session(row["tenant"], row["username"], seconds, None)
+            return False
+        return hashed is not None
 
     async def sign_in_with(
-        self, identity: Identity, tenant: str, *, seconds: int = 8 * 3600
+        self, identity: Identity, tenant: str, *, seconds: int = 8 * 3600, proven_for: str | None = None
     ) -> tuple[str, Person] | Refusal:
         """(session secret, person) for whom an OpenID provider vouched just now, with the roles that it says; a subject
-        that is new here gets an account of `tenant`. Or why not."""
+        that is new here gets an account of `tenant`. Or why not. `proven_for`: the page for which the session has proof
+        that it is them."""
         admitted = await self.identities.admit(identity, tenant)
         if not isinstance(admitted, tuple):
             return admitted
-        return await self._open_session(*admitted, seconds, identity.issuer) or "disabled"
+        return await self._open_session(*admitted, seconds, identity, proven_for) or "disabled"
 
     async def _open_session(
-        self, tenant: str, username: str, seconds: int, issuer: str | None
+        self,
+        tenant: str,
+        username: str,
+        seconds: int,
+        identity: Identity | None,
+        proven_for: str | None = None,
     ) -> tuple[str, Person] | None:
         """None when the person was disabled meanwhile."""
+        proven_at = identity.seen_at if identity is not None and proven_for is not None else None
         secret, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         await self._database.system.execute(_SQL["prune_sessions"])
         await self._database.tenant(tenant).execute(
-            _SQL["open_session"], token_hash(secret), tenant, username, csrf, seconds, issuer
+            _SQL["open_session"],
+            token_hash(secret),
+            tenant,
+            username,
+            csrf,
+            seconds,
+            identity.issuer if identity is not None else None,
+            proven_at,
+            proven_for if proven_at is not None else None,
         )
         person = await self.session(secret)
         return None if person is None else (secret, person)
@@ -260,6 +288,9 @@ class Principals:
             row["open_alerts"],
             standing_of(row),
             row["issuer"],
+            row["has_password"],
+            row["proven_at"],
+            row["proven_for"],
         )
 
     async def sign_out(self, secret: str) -> None:

@@ -17,6 +17,7 @@ from schemas.codes import Code, Status
 from schemas.decisions import Approval, ApprovalStatus, PolicyDecision
 from schemas.effects import AlertKind, Effect, ReviewReason
 from schemas.events import Event
+from schemas.proofs import ProofLevel
 from schemas.replies import Explanation, Reply, reply_for
 
 UseState = Literal["held", "spent", "released"]
@@ -42,6 +43,11 @@ class CallDetails(Model):
     def people(self) -> int:
         """How many different people have to approve it."""
         return self.decision.people if self.decision else 1
+
+    @property
+    def proof(self) -> ProofLevel | None:
+        """What each of them has to prove beside their session."""
+        return self.decision.proof if self.decision else None
 
 
 @dataclass(frozen=True, slots=True)

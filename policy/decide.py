@@ -11,6 +11,7 @@ from policy.model import BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT, Policy, P
 from policy.wording import plain
 from schemas.codes import Code
 from schemas.decisions import PolicyDecision
+from schemas.proofs import ProofLevel, strictest
 from schemas.replies import Explanation
 
 # Names of what is decided beside the rules of a policy, here or before a policy is asked; no rule may take one of them.
@@ -33,7 +34,7 @@ LONGEST_WAIT_SECONDS = 3600
 
 
 class _Reason(NamedTuple):
-    """Why people are asked, whom, how many of them, for how long, and who else after half of that."""
+    """Why people are asked, whom, how many of them, for how long, who else after half of that, and for what proof."""
 
     rule: str
     because: str
@@ -41,6 +42,7 @@ class _Reason(NamedTuple):
     deadline_seconds: int
     people: int
     escalates_to: str | None
+    proof: ProofLevel | None
 
 
 class _Case:
@@ -65,17 +67,17 @@ class _Case:
             self._context = self.tool.reads.context(self.values)
         return condition.holds(self._context)
 
-    def matches(self, rule: str, condition: Condition, people: int = 1) -> bool:
+    def matches(self, rule: str, condition: Condition, people: int = 1, proof: ProofLevel | None = None) -> bool:
         """Whether a rule's condition is true. One that has no answer is kept as a reason to ask a person."""
         try:
             return self.holds(condition)
         except ConditionError:
-            self.not_evaluated(rule, people)
+            self.not_evaluated(rule, people, proof)
             return False
 
-    def not_evaluated(self, rule: str, people: int = 1) -> None:
+    def not_evaluated(self, rule: str, people: int = 1, proof: ProofLevel | None = None) -> None:
         asked = _by_default(self.policy, rule, f"the rule {rule} could not be evaluated")
-        self.undecided.append(asked._replace(people=people))
+        self.undecided.append(asked._replace(people=people, proof=proof))
 
 
 def decide(policy: Policy, proposal: Proposal) -> PolicyDecision:
@@ -86,7 +88,8 @@ def decide(policy: Policy, proposal: Proposal) -> PolicyDecision:
     3. more than is left of what the call takes from (`Proposal.bound`): refuse
     4. the breaker (rule BREAKER: whoever records that turns the switch off), then limits, in order: refuse
     5. a condition that could not be evaluated, then hold rules: hold. `rules` names them all and `because` says them
-       all; `rule`, approvers and deadline are the first one's, and it takes as many people as any of them wants
+       all; `rule`, approvers and deadline are the first one's, and it takes as many people and as strict a proof as any
+       of them wants
     6. `otherwise`; for a tool of critical risk, hold instead of free or notify
 
     A call that nobody can be asked about, because too many wait already, is refused instead of held.
@@ -239,9 +242,10 @@ def _asked(case: _Case) -> PolicyDecision | None:
             rule.deadline_seconds,
             rule.people,
             rule.escalates_to,
+            rule.proof,
         )
         for rule in case.tool.holds
-        if case.matches(rule.name, rule.when, rule.people)
+        if case.matches(rule.name, rule.when, rule.people, rule.proof)
     ]
     reasons = case.undecided + reasons
     return _held(case.policy, reasons) if reasons else None
@@ -262,11 +266,12 @@ def _otherwise(case: _Case, *, critical: bool) -> PolicyDecision:
 
 
 def _by_default(policy: Policy, rule: str, because: str) -> _Reason:
-    return _Reason(rule, because, policy.approvers, policy.deadline_seconds, 1, policy.escalates_to)
+    return _Reason(rule, because, policy.approvers, policy.deadline_seconds, 1, policy.escalates_to, None)
 
 
 def _held(policy: Policy, reasons: list[_Reason]) -> PolicyDecision:
     first = reasons[0]
+    proofs: list[ProofLevel | None] = [reason.proof for reason in reasons]
     return PolicyDecision(
         verdict="hold",
         rule=first.rule,
@@ -276,6 +281,7 @@ def _held(policy: Policy, reasons: list[_Reason]) -> PolicyDecision:
         approvers=first.approvers,
         deadline_seconds=first.deadline_seconds,
         people=max(reason.people for reason in reasons),
+        proof=strictest(*proofs),
         escalates_to=first.escalates_to,
         execute_within_seconds=policy.execute_within_seconds,
     )

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from schemas.base import Model
 from schemas.codes import Code
+from schemas.proofs import ProofLevel
 from schemas.replies import Verdict
 from schemas.switches import parse
 from schemas.tools import ToolName
@@ -117,6 +118,8 @@ class RuleText(Model):
     deadline: Duration | None = None
     people: People = 1
     """How many different people have to approve."""
+    proof: ProofLevel | None = None
+    """What each of them has to prove beside their session."""
     escalates_to: Group | None = None
     """A group that may decide as well once half the time has gone."""
     use_tool: ToolName | None = None
@@ -126,8 +129,9 @@ class RuleText(Model):
     def _one_outcome(self) -> Self:
         if (self.refuse is None) == (self.hold is None):
             raise ValueError("a rule has either refuse or hold")
-        if self.refuse is not None and (self.deadline, self.people, self.escalates_to) != (None, 1, None):
-            raise ValueError("deadline, people and escalates_to belong to a hold rule")
+        asked = (self.deadline, self.people, self.proof, self.escalates_to)
+        if self.refuse is not None and asked != (None, 1, None, None):
+            raise ValueError("deadline, people, proof and escalates_to belong to a hold rule")
         if self.hold is not None and self.hold == self.escalates_to:
             raise ValueError("escalates_to is the group that is asked anyhow")
         if self.hold is not None and (self.use_tool is not None or self.use_tool_when is not None):

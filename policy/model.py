@@ -10,6 +10,7 @@ from policy.document import Breaker, Limit, Measure, Parked, PolicyDocument, Sco
 from policy.wording import Wording
 from schemas.codes import Code
 from schemas.decisions import Claim
+from schemas.proofs import ProofLevel
 from schemas.replies import Explanation, Verdict
 from schemas.tools import Manifest
 
@@ -61,6 +62,7 @@ class Hold:
     because: Wording
     people: int = 1
     escalates_to: str | None = None
+    proof: ProofLevel | None = None
 
 
 @dataclass(frozen=True, slots=True)

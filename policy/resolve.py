@@ -150,7 +150,7 @@ class _Resolver:
             return None
         deadline = rule.deadline or self._defaults.deadline
         above = rule.escalates_to or (None if self._defaults.escalates_to == group else self._defaults.escalates_to)
-        return Hold(rule.name, group, deadline, when, because, rule.people, above)
+        return Hold(rule.name, group, deadline, when, because, rule.people, above, rule.proof)
 
     def _scoped(self, per: Scope, where: Iterable[str]) -> None:
         if per == "order" and self._vocabulary is not None and "args.order_id" not in self._names:

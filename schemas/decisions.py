@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from schemas.base import Model
 from schemas.codes import Code
+from schemas.proofs import Proof, ProofLevel
 from schemas.replies import Explanation, Verdict
 
 
@@ -33,6 +34,8 @@ class PolicyDecision(Model):
     deadline_seconds: int | None = None
     people: int = 1
     """How many different people have to approve."""
+    proof: ProofLevel | None = None
+    """What each of them has to prove beside their session."""
     escalates_to: str | None = None
     """The group that may decide as well once half the time has gone."""
     execute_within_seconds: int | None = None
@@ -54,6 +57,14 @@ class HumanDecision(Model):
     verdict: Literal["approve", "deny"]
     reason: str
     decided_at: datetime
+    proof: Proof | None = None
+    """What the approver proved beside their session."""
+
+    def is_proven(self, required: ProofLevel | None) -> bool:
+        """Whether it came with what an approval asks for. Nothing is asked of a denial."""
+        if required is None or self.verdict == "deny":
+            return True
+        return self.proof is not None and self.proof.satisfies(required, self.decided_at)
 
 
 class SignedDecision(Model):
@@ -92,6 +103,8 @@ class Approval(Model):
     approvers: str
     people: int = 1
     """How many different people have to approve."""
+    proof: ProofLevel | None = None
+    """What each of them has to prove beside their session; without it an approval is not taken."""
     escalates_to: str | None = None
     escalates_at: datetime | None = None
     """From when on that group may decide as well."""

@@ -5,17 +5,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
+from typing import Literal
 
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from api.amending import amendable
 from api.context import Context, Services
-from api.deciding import Decided, Refused, decide
+from api.deciding import Decided, Refused, decide, may_decide
 from api.pages.consequences import Consequences, consequences
 from api.pages.coverage import off_rows
 from api.pages.fields import argument_fields, fact_groups
-from api.pages.forms import ProtectedForm
+from api.pages.forms import Fields, ProtectedForm
 from api.pages.rendering import render
 from api.pages.routing import READS, PageError, page_router
 from api.pages.story import decision_of, outcome, story, symbol
@@ -29,11 +30,13 @@ from api.pages.views import (
     workflow_url,
 )
 from api.pages.waiting import Asked, AskedFor, next_waiting
+from api.proving import prove, ways_of
 from api.reach import covering
 from api.sessions import SignedIn
 from ledger.database import UNAVAILABLE
 from ledger.principals import Person
 from schemas.decisions import Approval
+from schemas.proofs import Proof
 from schemas.switches import SwitchOff
 
 router = page_router()
@@ -45,11 +48,13 @@ _SETTLING_SECONDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Why a decision was not taken. `about_reason`: it is the reason that has to be corrected."""
+    """Why a decision was not taken. `about`: the field that has to be corrected; `wait`: seconds until it helps to send
+    it again."""
 
     status: HTTPStatus
     sentence: str
-    about_reason: bool = False
+    about: Literal["reason", "password"] | None = None
+    wait: int | None = None
 
 
 _NOTICES: dict[Refused, Notice] = {
@@ -61,7 +66,11 @@ _NOTICES: dict[Refused, Notice] = {
         "It is more than is yours to approve. Your decision was not taken, and nothing was changed.",
     ),
     "reason_required": Notice(
-        HTTPStatus.UNPROCESSABLE_ENTITY, "Say why you deny it. Nothing was decided yet.", about_reason=True
+        HTTPStatus.UNPROCESSABLE_ENTITY, "Say why you deny it. Nothing was decided yet.", about="reason"
+    ),
+    "not_proven": Notice(
+        HTTPStatus.FORBIDDEN,
+        "Approving this takes a proof that it is you. Your decision was not taken, and nothing was changed.",
     ),
     "already_decided": Notice(
         HTTPStatus.CONFLICT, "This was already decided, so your decision was not taken. What was decided stands below."
@@ -82,8 +91,9 @@ _SWITCHED_OFF = Notice(
 _TOO_LONG = Notice(
     HTTPStatus.UNPROCESSABLE_ENTITY,
     f"The reason is too long: at most {MOST_REASON} characters. Nothing was decided yet.",
-    about_reason=True,
+    about="reason",
 )
+_WRONG_PASSWORD = Notice(HTTPStatus.FORBIDDEN, "That is not your password. Nothing was decided yet.", about="password")
 
 
 @router.api_route("/approvals/{approval_id}", methods=READS)
@@ -108,8 +118,17 @@ async def decision(
         return await _show(request, services, person, approval, asked, _TOO_LONG, reason)
     if verdict == "approve" and approval.status == "open" and await _off(services, person, approval):
         return await _show(request, services, person, approval, asked, _SWITCHED_OFF)
+    proof = await _proof(request, services, person, approval, form) if verdict == "approve" else None
+    if isinstance(proof, Notice):
+        return await _show(request, services, person, approval, asked, proof)
     decided = await decide(
-        services, decider(person), approval_id, verdict, action_digest=form.get("action_digest", ""), reason=reason
+        services,
+        decider(person),
+        approval_id,
+        verdict,
+        action_digest=form.get("action_digest", ""),
+        reason=reason,
+        proof=proof,
     )
     if decided.refused is not None:
         approval = await find_approval(services, person, approval_id)
@@ -119,6 +138,31 @@ async def decision(
         record = await services.ledger.of(person.tenant).calls.read(approval.request_id)
         await services.waiters.wait(record.workflow_id, _SETTLING_SECONDS)
     return RedirectResponse(f"/approvals/{approval_id}{asked.query()}", HTTPStatus.SEE_OTHER)
+
+
+async def _proof(
+    request: Request, services: Context, person: Person, approval: Approval, form: Fields
+) -> Proof | Notice | None:
+    """What the person proves of what the approval asks for, or why they do not; None where nothing is to be proven."""
+    if approval.proof is None or approval.status != "open" or not may_decide(decider(person), approval):
+        return None
+    proof = await prove(request, services, person, form.get("password", ""), path_of(approval))
+    if isinstance(proof, Proof):
+        return proof
+    if proof.wait is not None:
+        said = f"Too many attempts. Try again in {proof.wait} seconds. Nothing was decided yet."
+        return Notice(HTTPStatus.TOO_MANY_REQUESTS, said, wait=proof.wait)
+    if not proof.wrong_password:
+        return _NOTICES["not_proven"]
+    await services.ledger.of(person.tenant).approvals.reject(
+        approval.request_id, approval.approval_id, "wrong_password"
+    )
+    return _WRONG_PASSWORD
+
+
+def path_of(approval: Approval) -> str:
+    """The path of an approval's page."""
+    return f"/approvals/{approval.approval_id}"
 
 
 def _notice(decided: Decided) -> Notice:
@@ -143,7 +187,7 @@ async def _show(
     is_open = approval.status == "open"
     became = None if is_open else outcome(approval, record, events)
     off = await _off(services, person, approval) if is_open else []
-    return render(
+    response = render(
         request,
         "approval.html",
         person=person,
@@ -170,7 +214,11 @@ async def _show(
         kept=asked.query(),
         next_waiting=None if is_open else await next_waiting(services, person, asked.filter),
         temporal_url=workflow_url(services, record.workflow_id),
+        ways=ways_of(person, services, path_of(approval)),
     )
+    if notice is not None and notice.wait is not None:
+        response.headers["Retry-After"] = str(notice.wait)
+    return response
 
 
 async def _off(services: Context, person: Person, approval: Approval) -> list[SwitchOff]:

@@ -33,6 +33,13 @@ _AWAY = Problem(
     "The sign-in provider cannot be reached, or does not answer as it should. Try again in a moment; if it stays so,"
     " tell an operator.",
 )
+_NOT_AGAIN = Problem(
+    HTTPStatus.FORBIDDEN,
+    "The sign-in provider did not say that you just signed in there anew, so nothing is proven. Begin again.",
+)
+_SOMEBODY_ELSE = Problem(
+    HTTPStatus.FORBIDDEN, "At the sign-in provider somebody else signed in than is signed in here. Begin again."
+)
 _STALE = Problem(
     HTTPStatus.BAD_REQUEST,
     "This sign-in was not begun in this browser, was used already, or took too long. Begin again.",
@@ -41,6 +48,7 @@ _NOT_VOUCHED = Problem(HTTPStatus.FORBIDDEN, "What the sign-in provider sent doe
 _PROBLEMS: dict[str, Problem] = {
     "denied_at_the_provider": Problem(HTTPStatus.FORBIDDEN, "The sign-in was cancelled or refused at the provider."),
     "error_at_the_provider": Problem(HTTPStatus.BAD_GATEWAY, "The sign-in provider could not sign you in."),
+    "not_signed_in_anew": _NOT_AGAIN,
     "code_not_taken": Problem(HTTPStatus.FORBIDDEN, "The sign-in provider no longer knows this sign-in. Begin again."),
     "email_not_verified": Problem(
         HTTPStatus.FORBIDDEN, "The sign-in provider has not verified your e-mail address. Have it verified there first."
@@ -63,22 +71,32 @@ _REFUSALS: dict[Refusal, Problem] = {
 
 
 @router.get("/signin/oidc")
-async def begin(request: Request, services: Services, target: Annotated[str, Query(alias="next")] = "/") -> Response:
-    """Send the browser to the provider. What it has to come back with is kept by the hash of what its cookie holds."""
+async def begin(
+    request: Request,
+    services: Services,
+    target: Annotated[str, Query(alias="next")] = "/",
+    again: bool = False,
+) -> Response:
+    """Send the browser to the provider. What it has to come back with is kept by the hash of what its cookie holds.
+
+    `again`: whoever is signed in proves that it is still them.
+    """
     provider, return_to = _provider(services), local_path(target)[:_LONGEST]
-    if await person_of(request, services) is not None:
+    person = await person_of(request, services)
+    if person is not None and not again:
         return RedirectResponse(return_to, HTTPStatus.SEE_OTHER)
+    again = person is not None
     secret, nonce, verifier = new_verifier(), new_verifier(), new_verifier()
     # Every one is counted for the address it comes from, and none for an account.
     wait = services.sign_in_attempts.begin(secret, request.client.host if request.client else "")
     if wait is not None:
         return too_many(request, services, return_to, wait)
     try:
-        away = await provider.authorization_url(state=state_of(secret), nonce=nonce, verifier=verifier)
+        away = await provider.authorization_url(state=state_of(secret), nonce=nonce, verifier=verifier, again=again)
     except ProviderUnavailableError as problem:
         return _unavailable(request, services, return_to, problem)
     await services.ledger.principals.identities.begin_sign_in(
-        token_hash(secret), SignInBegun(nonce, verifier, return_to), seconds=_STATE_SECONDS
+        token_hash(secret), SignInBegun(nonce, verifier, return_to, again), seconds=_STATE_SECONDS
     )
     response = RedirectResponse(away, HTTPStatus.FOUND)
     keep(response, services, _STATE_COOKIE, secret, seconds=_STATE_SECONDS)
@@ -97,23 +115,36 @@ async def finish(request: Request, services: Services) -> Response:
         _log.warning("oidc_sign_in_refused", because="not_begun_here")
         return _without_state(services, signin_page(request, services, "/", problem=_STALE))
     try:
-        identity = await provider.finish(answer, nonce=begun.nonce, verifier=begun.verifier)
+        identity = await provider.finish(answer, nonce=begun.nonce, verifier=begun.verifier, again=begun.again)
     except ProviderUnavailableError as problem:
         return _without_state(services, _unavailable(request, services, begun.return_to, problem))
     except SignInRefusedError as refused:
         _log.warning("oidc_sign_in_refused", because=refused.because)
         said = _PROBLEMS.get(refused.because, _NOT_VOUCHED)
         return _without_state(services, signin_page(request, services, begun.return_to, problem=said))
-    return _without_state(services, await _sign_in(request, services, provider, identity, begun.return_to))
+    return _without_state(services, await _sign_in(request, services, provider, identity, begun))
 
 
 async def _sign_in(
-    request: Request, services: Context, provider: Provider, identity: Identity, return_to: str
+    request: Request, services: Context, provider: Provider, identity: Identity, begun: SignInBegun
 ) -> Response:
-    signed_in = await services.ledger.principals.sign_in_with(identity, provider.tenant, seconds=SECONDS)
+    principals, return_to = services.ledger.principals, begun.return_to
+    before = await person_of(request, services) if begun.again else None
+    if (
+        before is not None
+        and await principals.identities.account_of(identity.issuer, identity.subject) != before.username
+    ):
+        _log.warning("oidc_sign_in_refused", because="somebody_else")
+        return signin_page(request, services, return_to, problem=_SOMEBODY_ELSE)
+    signed_in = await principals.sign_in_with(
+        identity, provider.tenant, seconds=SECONDS, proven_for=return_to if before is not None else None
+    )
     if not isinstance(signed_in, tuple):
         _log.warning("oidc_sign_in_refused", because=signed_in)
         return signin_page(request, services, return_to, problem=_REFUSALS[signed_in])
+    if before is not None:
+        # Whoever else holds the secret of the session from before has proven nothing by this.
+        await principals.sign_out(request.cookies[COOKIE])
     response = RedirectResponse(return_to, HTTPStatus.SEE_OTHER)
     keep(response, services, COOKIE, signed_in[0], seconds=SECONDS)
     return response

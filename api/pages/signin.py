@@ -14,6 +14,7 @@ from api.context import Context, Services
 from api.pages.forms import FOREIGN, Form, ProtectedForm, matches
 from api.pages.rendering import render
 from api.pages.routing import READS, page_router
+from api.proving import LONGEST_PASSWORD
 from api.sessions import COOKIE, SECONDS, SignedIn, forget, keep, local_path, person_of
 
 router = page_router()
@@ -23,7 +24,6 @@ _FORM_COOKIE = "counterseal_signin"
 _FORM_TOKEN_BYTES = 24
 _FORM_TOKEN_LENGTH = 32
 _LONGEST_NAME = 100
-_LONGEST_PASSWORD = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ async def signin(request: Request, services: Services, form: Form) -> Response:
     if wait is not None:
         return too_many(request, services, return_to, wait, username=username)
     signed_in = None
-    if len(username) <= _LONGEST_NAME and len(password) <= _LONGEST_PASSWORD:
+    if len(username) <= _LONGEST_NAME and len(password) <= LONGEST_PASSWORD:
         signed_in = await services.ledger.principals.sign_in(username, password, seconds=SECONDS)
     if signed_in is None:
         problem = Problem(HTTPStatus.UNAUTHORIZED, "The username or the password is not right.")

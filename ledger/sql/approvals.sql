@@ -2,8 +2,8 @@
 -- One decision a person and approval; the first wins. The approval, which is locked, counts how many approve it.
 WITH decision AS (
     INSERT INTO decisions (decision_id, approval_id, request_id, tenant, approver, verdict, decided_at, key_id, body,
-                           through)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                           through, proof)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
     ON CONFLICT DO NOTHING RETURNING decision_id, approval_id, verdict
 ), counted AS (
     UPDATE approvals a SET given = given + 1 FROM decision d WHERE a.approval_id = d.approval_id AND d.verdict = 'approve'

@@ -52,9 +52,9 @@ DELETE FROM grants WHERE username = $1 AND role = $2 AND ($3::text IS NULL OR to
 -- name: begin_sign_in
 -- With it goes what nobody came back for.
 WITH pruned AS (DELETE FROM sign_ins WHERE expires_at < now())
-INSERT INTO sign_ins (hash, nonce, verifier, return_to, expires_at)
-VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5))
+INSERT INTO sign_ins (hash, nonce, verifier, return_to, expires_at, again)
+VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6)
 
 -- name: take_sign_in
 -- What was begun, once.
-DELETE FROM sign_ins WHERE hash = $1 RETURNING nonce, verifier, return_to, expires_at > now() AS in_time
+DELETE FROM sign_ins WHERE hash = $1 RETURNING nonce, verifier, return_to, again, expires_at > now() AS in_time

@@ -76,12 +76,15 @@ WITH person AS (
 SELECT username FROM person ORDER BY username
 
 -- name: open_session
-INSERT INTO sessions (hash, tenant, username, csrf, expires_at, issuer)
-VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6)
+-- What was proven was proven by now, whatever another's clock says.
+INSERT INTO sessions (hash, tenant, username, csrf, expires_at, issuer, proven_at, proven_for)
+VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6, CASE WHEN $7::timestamptz > now() THEN now() ELSE $7 END, $8)
 
 -- name: session
 -- The person behind a session, as they are now; and for an operator how many alerts are open, up to a hundred.
 SELECT u.tenant, u.username, u.display_name, u.roles, u.person_id, u.names, u.grants, s.csrf, s.issuer,
+       s.proven_at, s.proven_for,
+       EXISTS (SELECT FROM users a WHERE a.username = u.username AND a.password_hash IS NOT NULL) AS has_password,
        CASE WHEN 'operator' = ANY(u.roles) THEN (
            SELECT count(*) FROM (SELECT FROM alerts a WHERE a.tenant = u.tenant AND a.seen_at IS NULL LIMIT 100) open
        ) ELSE 0 END AS open_alerts

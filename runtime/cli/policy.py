@@ -129,9 +129,12 @@ def _limit(limit: Limit) -> _Row:
 def _hold(rule: RuleText, policy: Policy) -> _Row:
     deadline = format_duration(rule.deadline or policy.deadline_seconds)
     people = "" if rule.people == 1 else f"{rule.people} people of "
+    proof = {None: "", "reauthenticated": " who prove again who they are", "passkey": " who sign it with a passkey"}[
+        rule.proof
+    ]
     above = rule.escalates_to or policy.escalates_to
     then = "" if above in (None, rule.hold) else f", from half of that on for {above} too"
-    return _Row(rule.name, f"hold for {people}{rule.hold}, {deadline}{then}", rule.when, rule.because)
+    return _Row(rule.name, f"hold for {people}{rule.hold}{proof}, {deadline}{then}", rule.when, rule.because)
 
 
 def _numbers(tool: ToolText) -> str:

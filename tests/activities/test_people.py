@@ -9,7 +9,8 @@ from activities.closing import Closing
 from ledger.approvals import Verdict
 from schemas.calls import CallRef, Progress
 from schemas.codes import Code
-from schemas.decisions import Approval
+from schemas.decisions import Approval, HumanDecision
+from schemas.proofs import SIGN_IN_SECONDS, Proof
 from tests.activities.desk import Desk
 from tests.service import Service
 
@@ -95,6 +96,51 @@ async def test_a_policy_that_asks_for_a_second_person_meanwhile_is_obeyed(desk: 
     policy = desk.service.services.policy
     tool = policy.tools["issue_refund"]
     holds = tuple(replace(hold, people=2) for hold in tool.holds)
+    stricter = replace(policy, tools={**policy.tools, "issue_refund": replace(tool, holds=holds)})
+    ended = await Desk(desk.service.elsewhere(policy=stricter)).execute(approval.request_id)
+    assert ended.code is Code.APPROVAL_VOID
+    assert await desk.service.outside.effects(order) == []
+
+
+async def test_beyond_an_amount_whoever_approves_has_proven_who_they_are(desk: Desk) -> None:
+    order = await desk.service.outside.order(50_000)
+    approval = await desk.parked(order, 48_000)
+    assert (approval.people, approval.proof) == (2, "reauthenticated")
+    proven = Proof(kind="password", at=datetime.now(UTC))
+    stale = Proof(kind="sign_in", at=datetime.now(UTC) - timedelta(seconds=SIGN_IN_SECONDS + 1))
+    for proof in (None, stale):
+        progress = await desk.execute(approval.request_id, approval, desk.token(approval, proof=proof))
+        assert progress.next == "hold"
+    assert "approval.supported" not in await desk.types(approval.request_id)
+    assert (await desk.types(approval.request_id)).count("decision.rejected") == 2
+    assert (await desk.execute(approval.request_id, approval, desk.token(approval, proof=proven))).next == "hold"
+    ended = await desk.execute(approval.request_id, approval, desk.token(approval, approver="ben", proof=proven))
+    assert ended.code is Code.OK
+
+
+async def test_what_is_in_the_database_without_a_proof_runs_nothing(desk: Desk) -> None:
+    """Whoever can write decisions and `in_progress` into the ledger does not get past what was signed."""
+    order = await desk.service.outside.order(50_000)
+    approval = await desk.parked(order, 48_000)
+    proof = Proof(kind="password", at=datetime.now(UTC))
+    for approver, given in (("ana", proof), ("ben", None)):
+        token = desk.token(approval, approver=approver, proof=given)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(HumanDecision, "is_proven", lambda self, required: True)
+            approvals = desk.service.core.ledger.of(approval.tenant).approvals
+            await approvals.decide(desk.service.services.verifier.verify(token), token)
+    assert (await desk.record(approval.request_id)).status == "in_progress"
+    await desk.execute(approval.request_id)
+    assert await desk.service.outside.effects(order) == []
+
+
+async def test_a_policy_that_asks_for_a_proof_meanwhile_is_obeyed(desk: Desk) -> None:
+    order = await desk.service.outside.order(50_000)
+    approval = await desk.parked(order, 25_000)
+    assert await _decide(desk, approval, "ana") is Verdict.RECORDED
+    policy = desk.service.services.policy
+    tool = policy.tools["issue_refund"]
+    holds = tuple(replace(hold, proof="reauthenticated") for hold in tool.holds)
     stricter = replace(policy, tools={**policy.tools, "issue_refund": replace(tool, holds=holds)})
     ended = await Desk(desk.service.elsewhere(policy=stricter)).execute(approval.request_id)
     assert ended.code is Code.APPROVAL_VOID

@@ -234,6 +234,7 @@ async def park(ledger: Ledger, *, expires_in: timedelta = timedelta(hours=23), *
         policy_version=approval.policy_version,
         approvers=approval.approvers,
         people=approval.people,
+        proof=approval.proof,
         deadline_seconds=86_400,
     )
     events = (

@@ -181,7 +181,7 @@ def _free(draft: _Draft) -> Scenario:
 def _held(draft: _Draft) -> Scenario:
     """A refund over the threshold, and people who decide in all the ways they can."""
     order = draft.order(60_000)
-    amount = draft.dice.randrange(THRESHOLD + 1, 50_000)
+    amount = draft.dice.randrange(THRESHOLD + 1, 45_000)
     return draft.made(order, [draft.refund(order, amount)], deciding=draft.deciding)
 
 

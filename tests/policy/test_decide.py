@@ -26,6 +26,7 @@ EXCEEDED = bound(4999, 4998)
 LIMITED = {"usage.refunds_per_run": 5}
 HELD = {"args.amount_cents": 20_001}
 # Rules that read totals.
+BEYOND = ("four_eyes", "reauthenticate")
 COUNTING = (
     *("customer_24h", "order_total", "customer_30d", "agent_1h", "agent_24h", "agent_same_1h"),
     "likely_duplicate",
@@ -92,12 +93,12 @@ def without(proposal: Proposal, part: str) -> Proposal:
         (refund({"facts.customer.fraud_flag": "no"}), ("fraud_flag",)),
         (refund({"facts.customer.fraud_flag": 0}), ("fraud_flag",)),
         (refund({"facts.customer.fraud_flag": None}), ("fraud_flag",)),
-        (refund({"args.amount_cents": "4999"}), ("over_threshold", "four_eyes", *COUNTING[:1], *COUNTING[2:6])),
+        (refund({"args.amount_cents": "4999"}), ("over_threshold", *BEYOND, *COUNTING[:1], *COUNTING[2:6])),
         (replace(refund(), totals={}), COUNTING),
         (replace(refund(), usage=NOBODY_WAITS), ("breaker", *(name for name in LIMITS if name != "breaker"))),
         (
             refund({"facts.order.status": "\ud800"}),
-            ("order_state", "too_new", "disputed", "over_threshold", "four_eyes", "fraud_flag", *COUNTING),
+            ("order_state", "too_new", "disputed", "over_threshold", *BEYOND, "fraud_flag", *COUNTING),
         ),
         (refund({"totals.customer_24h": 2**63 - 1}), ("customer_24h",)),
     ],
@@ -315,3 +316,16 @@ def test_what_is_held_for_want_of_a_policy_waits_in_the_same_queue(write: Write,
 def test_without_a_count_of_what_waits_nothing_more_does(write: Write) -> None:
     uncounted = replace(refund(UNUSED), usage={name: Usage(0) for name in ("run", "tool", "cents", "breaker")})
     assert decide(load_policy(write(BOUNDED)), uncounted).rule == "parked_per_agent"
+
+
+def test_as_strict_a_proof_as_any_rule_wants(default: Policy) -> None:
+    """A rule that cannot be evaluated wants what it wants when it is true."""
+    assert decide(default, refund({"args.amount_cents": 45_000})).proof is None
+    assert decide(default, refund({"args.amount_cents": 45_001})).proof == "reauthenticated"
+    assert decide(default, refund({"args.amount_cents": "4999"})).proof == "reauthenticated"
+    tool = default.tools["issue_refund"]
+    holds = tuple(replace(hold, proof="passkey" if hold.name == "fraud_flag" else hold.proof) for hold in tool.holds)
+    stricter = replace(default, tools={**default.tools, "issue_refund": replace(tool, holds=holds)})
+    for amount in (45_000, 45_001):
+        flagged = refund({"args.amount_cents": amount, "facts.customer.fraud_flag": True})
+        assert decide(stricter, flagged).proof == "passkey"

@@ -69,6 +69,7 @@ def test_an_open_order_is_to_be_cancelled_instead(
         ({"args.amount_cents": 20_001}, ("over_threshold", "customer_24h")),
         ({"args.amount_cents": 40_000}, ("over_threshold", "customer_24h")),
         ({"args.amount_cents": 40_001}, ("over_threshold", "four_eyes", "customer_24h")),
+        ({"args.amount_cents": 45_001}, ("over_threshold", "four_eyes", "reauthenticate", "customer_24h")),
         ({"facts.customer.fraud_flag": True}, ("fraud_flag",)),
         ({"totals.customer_24h": 20_001 - 4999}, ("customer_24h",)),
         ({"totals.customer_24h": 20_000, "args.amount_cents": 100}, ("customer_24h",)),

@@ -63,11 +63,16 @@ def test_conditions(write: Write, when: str, problem: str) -> None:
             (
                 f"refuse: INVALID_STATE\nwhen: 'true'\nbecause: b\n{line}",
                 "",
-                "deadline, people and escalates_to belong to a hold rule",
+                "deadline, people, proof and escalates_to belong to a hold rule",
             )
-            for line in ("deadline: 1h", "people: 2", "escalates_to: leads")
+            for line in ("deadline: 1h", "people: 2", "proof: passkey", "escalates_to: leads")
         ),
         ("hold: finance\nwhen: 'true'\nbecause: b\npeople: 3", "people", "input should be less than or equal to 2"),
+        (
+            "hold: finance\nwhen: 'true'\nbecause: b\nproof: password",
+            "proof",
+            "must be 'reauthenticated' or 'passkey'",
+        ),
         ("hold: finance\nwhen: 'true'\nbecause: b\npeople: true", "people", "input should be a valid integer"),
         ("hold: finance\nwhen: 'true'\nbecause: b\nescalates_to: finance", "", "escalates_to is the group"),
         ("refuse: INVALID_STATE\nwhen: 'true'\nbecause: b\nuse_tool_when: 'true'", "", "use_tool_when needs use_tool"),
