@@ -558,4 +558,5 @@ async def test_operations_are_for_operators(desk: Office) -> None:
 async def test_signing_in_gives_the_person_that_signed_in(desk: Office) -> None:
     signed_in = await desk.ledger.principals.sign_in("ANA", PASSWORD)
     assert signed_in is not None
-    assert signed_in[1] == Person(TENANT, "ana", "Ana Example", frozenset({"finance"}), signed_in[1].csrf)
+    csrf = signed_in[1].csrf
+    assert signed_in[1] == Person(TENANT, "ana", "Ana Example", frozenset({"finance"}), csrf, has_password=True)
