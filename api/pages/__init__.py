@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from api.pages import (
     amending,
     approval,
+    batch,
     diagnostics,
     history,
     inbox,
@@ -23,6 +24,7 @@ for _page in (
     openid,
     inbox,
     approval,
+    batch,
     amending,
     history,
     stats,

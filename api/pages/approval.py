@@ -12,8 +12,8 @@ from fastapi.responses import RedirectResponse
 
 from api.amending import amendable
 from api.context import Context, Services
-from api.deciding import Decided, Refused, decide, may_decide
-from api.pages.consequences import Consequences, consequences
+from api.deciding import Decided, Refused, may_decide
+from api.pages.consequences import consequences_of
 from api.pages.coverage import off_rows
 from api.pages.fields import argument_fields, fact_groups
 from api.pages.forms import Fields, ProtectedForm
@@ -22,16 +22,17 @@ from api.pages.routing import READS, PageError, page_router
 from api.pages.story import decision_of, outcome, story, symbol
 from api.pages.views import (
     NO_SUCH_APPROVAL,
+    decide_once,
     decided_by,
     decider,
     find_approval,
     row,
+    switched_off,
     tool_title,
     workflow_url,
 )
 from api.pages.waiting import Asked, AskedFor, next_waiting
 from api.proving import prove, ways_of
-from api.reach import covering
 from api.sessions import SignedIn
 from ledger.database import UNAVAILABLE
 from ledger.principals import Person
@@ -116,14 +117,14 @@ async def decision(
         raise PageError(HTTPStatus.UNPROCESSABLE_ENTITY, "That is not a decision", "Nothing was decided.")
     if len(reason) > MOST_REASON:
         return await _show(request, services, person, approval, asked, _TOO_LONG, reason)
-    if verdict == "approve" and approval.status == "open" and await _off(services, person, approval):
+    if verdict == "approve" and approval.status == "open" and await switched_off(services, person, approval):
         return await _show(request, services, person, approval, asked, _SWITCHED_OFF)
     proof = await _proof(request, services, person, approval, form) if verdict == "approve" else None
     if isinstance(proof, Notice):
         return await _show(request, services, person, approval, asked, proof)
-    decided = await decide(
+    decided = await decide_once(
         services,
-        decider(person),
+        person,
         approval_id,
         verdict,
         action_digest=form.get("action_digest", ""),
@@ -186,7 +187,7 @@ async def _show(
     events = await calls.events(approval.request_id)
     is_open = approval.status == "open"
     became = None if is_open else outcome(approval, record, events)
-    off = await _off(services, person, approval) if is_open else []
+    off = await switched_off(services, person, approval) if is_open else []
     response = render(
         request,
         "approval.html",
@@ -195,7 +196,7 @@ async def _show(
         now=now,
         approval=approval,
         row=row(approval, person, tool_title(services, approval.tool), now),
-        consequences=_consequences(services, approval),
+        consequences=consequences_of(services.catalog, approval),
         fact_groups=fact_groups(approval),
         arguments=argument_fields(approval),
         amendable=bool(amendable(services, approval)),
@@ -221,18 +222,7 @@ async def _show(
     return response
 
 
-async def _off(services: Context, person: Person, approval: Approval) -> list[SwitchOff]:
-    """The switches that are off and cover the call."""
-    return await services.ledger.of(person.tenant).permits.off(person.tenant, covering(approval, services.catalog))
-
-
 def time_left(approval: Approval, off: Sequence[SwitchOff]) -> timedelta | None:
     """What is left of the deadline from when the switches that pause it are on again; None where none does. Pure."""
     since = [each.off_at for each in off if each.deadlines == "pause"]
     return max(approval.expires_at - min(since), timedelta(0)) if since else None
-
-
-def _consequences(services: Context, approval: Approval) -> Consequences:
-    entry = services.catalog.get(approval.tool)
-    undo = services.catalog.get(entry.manifest.undo_tool) if entry and entry.manifest.undo_tool else None
-    return consequences(approval, entry.manifest if entry else None, undo.manifest.title if undo else None)

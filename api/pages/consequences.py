@@ -6,6 +6,7 @@ from api.pages.fields import currency_of
 from api.pages.text import money
 from schemas.decisions import Approval
 from schemas.tools import Manifest
+from tools.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,11 @@ _CHECKING = "Just before, the facts are read again: if they no longer allow it, 
 _DENYING = "Nothing is done, and the agent is told not to ask for it again. Your reason is kept in the audit record."
 
 
-def consequences(approval: Approval, manifest: Manifest | None, undo: str | None) -> Consequences:
-    """`manifest` is None for a tool that is no longer registered: then the worst is assumed. `undo`: what undoes it."""
+def consequences_of(catalog: Catalog, approval: Approval) -> Consequences:
+    """For a tool that is no longer registered the worst is assumed."""
+    entry = catalog.get(approval.tool)
+    undone_by = catalog.get(entry.manifest.undo_tool) if entry and entry.manifest.undo_tool else None
+    manifest, undo = entry.manifest if entry else None, undone_by.manifest.title if undone_by else None
     return Consequences(_approving(approval, manifest), _undoing(manifest, undo), _CHECKING, _DENYING)
 
 

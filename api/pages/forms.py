@@ -13,7 +13,8 @@ from api.sessions import SignedIn
 
 _CONTENT_TYPE = "application/x-www-form-urlencoded"
 _MOST_BYTES = 32 * 1024
-_MOST_FIELDS = 16
+# A page of the inbox can be selected as a whole.
+_MOST_FIELDS = 32
 
 Fields = dict[str, str]
 

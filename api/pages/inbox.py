@@ -10,10 +10,11 @@ from fastapi.responses import RedirectResponse
 
 from api import cursors
 from api.context import Context, Services
+from api.pages.batch import MOST
 from api.pages.history import Entry, entry
 from api.pages.rendering import render
 from api.pages.routing import READS, Text, page_router
-from api.pages.views import Row, row, tool_title
+from api.pages.views import Row, reversible, row, tool_title
 from api.pages.waiting import Asked, AskedFor, whose
 from api.sessions import SignedIn
 from ledger.inbox import Counts, Flood
@@ -75,12 +76,18 @@ async def inbox(
     shown = waiting[:PAGE]
     last = shown[-1] if len(waiting) > PAGE else None
     until = (last.expires_at, last.approval_id) if last else None
+    rows = [
+        row(each, person, tool_title(services, each.tool), now, reversible=reversible(services, each.tool))
+        for each in shown
+    ]
     return render(
         request,
         "inbox.html",
         person=person,
         now=now,
-        rows=_listed([row(each, person, tool_title(services, each.tool), now) for each in shown], floods, after, until),
+        rows=_listed(rows, floods, after, until),
+        selectable=any(each.selectable for each in rows),
+        most=MOST,
         counts=counts,
         alarms=counts.floods[:_MOST_ALARMS],
         more_alarms=len(counts.floods[_MOST_ALARMS:]),

@@ -6,13 +6,16 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from api.context import Context
-from api.deciding import Decider, may_decide, why_not
+from api.deciding import Choice, Decided, Decider, decide, may_decide, why_not
 from api.pages.routing import PageError
+from api.reach import covering
 from ledger.people import reach_of
 from ledger.principals import Person
 from schemas.decisions import Approval
 from schemas.ids import is_approval_id
 from schemas.money import Money
+from schemas.proofs import Proof
+from schemas.switches import SwitchOff
 
 SOON = timedelta(hours=1)
 NO_SUCH_APPROVAL = PageError(
@@ -23,7 +26,7 @@ NO_SUCH_APPROVAL = PageError(
 @dataclass(frozen=True, slots=True)
 class Row:
     """One waiting approval, for one person. `mine`: they may deny it at least; `beyond` says why not approve it;
-    `done`: they approved it, and somebody else has to."""
+    `done`: they approved it, and somebody else has to; `selectable`: they may look at it together with others."""
 
     approval: Approval
     tool: str
@@ -32,6 +35,7 @@ class Row:
     overdue: bool
     beyond: str = ""
     done: bool = False
+    selectable: bool = False
 
 
 def decider(person: Person) -> Decider:
@@ -48,23 +52,25 @@ async def find_approval(services: Context, person: Person, approval_id: str) -> 
     return found
 
 
-def row(approval: Approval, person: Person, tool: str, now: datetime) -> Row:
+def row(approval: Approval, person: Person, tool: str, now: datetime, *, reversible: bool = False) -> Row:
     """Pure."""
     left = approval.expires_at - now
+    mine, done = may_decide(decider(person), approval, "deny"), decided_by(approval, person)
     return Row(
         approval,
         tool,
-        mine=may_decide(decider(person), approval, "deny"),
+        mine=mine,
         soon=timedelta(0) < left < SOON,
         overdue=left <= timedelta(0),
         beyond=_beyond(approval, person),
-        done=decided_by(approval, person),
+        done=done,
+        selectable=reversible and mine and not done and left > timedelta(0),
     )
 
 
-def decided_by(approval: Approval, person: Person) -> bool:
-    """Whether a decision on it is theirs."""
-    return any(each.approver == person.username for each in approval.decisions)
+def decided_by(approval: Approval, person: Person, verdict: Choice | None = None) -> bool:
+    """Whether a decision on it is theirs, and is that one where it is given."""
+    return any(each.approver == person.username and verdict in (None, each.verdict) for each in approval.decisions)
 
 
 def _beyond(approval: Approval, person: Person) -> str:
@@ -75,6 +81,12 @@ def _beyond(approval: Approval, person: Person) -> str:
     if reach is not None:
         yours = f"Up to {Money(amount=reach[0], currency=reach[1])} is yours to approve"
     return f"{yours}; this needs somebody with a higher limit."
+
+
+def reversible(services: Context, tool: str) -> bool:
+    """Whether what the tool does can be undone; of one that is no longer registered nobody knows."""
+    entry = services.catalog.get(tool)
+    return entry is not None and entry.manifest.reversibility == "reversible"
 
 
 def tool_title(services: Context, name: str) -> str:
@@ -88,3 +100,33 @@ def workflow_url(services: Context, workflow_id: str) -> str | None:
         return None
     place = f"namespaces/{quote(services.namespace, safe='')}/workflows/{quote(workflow_id, safe='')}"
     return f"{services.temporal_ui_url.rstrip('/')}/{place}"
+
+
+async def switched_off(services: Context, person: Person, approval: Approval) -> list[SwitchOff]:
+    """The switches that are off and cover the call."""
+    return await services.ledger.of(person.tenant).permits.off(person.tenant, covering(approval, services.catalog))
+
+
+async def decide_once(
+    services: Context,
+    person: Person,
+    approval_id: str,
+    verdict: Choice,
+    *,
+    action_digest: str,
+    reason: str,
+    proof: Proof | None = None,
+) -> Decided:
+    """Decide as `decide` does. What was sent twice, as by a double click, is answered like the first time: what this
+    person decided so stands."""
+    decided = await decide(
+        services, decider(person), approval_id, verdict, action_digest=action_digest, reason=reason, proof=proof
+    )
+    if decided.refused is None or not is_approval_id(approval_id):
+        return decided
+    approval = await services.ledger.of(person.tenant).approvals.get(person.tenant, approval_id)
+    if approval is None or approval.action_digest != action_digest or not decided_by(approval, person, verdict):
+        return decided
+    if approval.status == "open":
+        return Decided("waiting_for_second")
+    return Decided("approved" if verdict == "approve" else "denied")

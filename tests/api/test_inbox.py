@@ -31,7 +31,7 @@ async def titles(client: httpx.AsyncClient, path: str = "/", **query: str) -> li
     """What is listed, in order."""
     response = await client.get(path, params=query or None)
     assert response.status_code == 200
-    return [unescape(each) for each in re.findall(r"<h2><a href=\"[^\"]+\">([^<]+)</a></h2>", response.text)]
+    return [unescape(each) for each in re.findall(r"<h2[^>]*><a href=\"[^\"]+\">([^<]+)</a></h2>", response.text)]
 
 
 async def count_of(client: httpx.AsyncClient, label: str, **query: str) -> int:

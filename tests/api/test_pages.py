@@ -1,6 +1,8 @@
 """The form over ASGI and a real ledger: who sees and does what, what is refused, and what every page carries."""
 
+import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from html import unescape
@@ -11,6 +13,7 @@ import httpx
 import pytest
 from babel.dates import format_datetime
 
+from api.deciding import Decider, decide
 from api.pages.security import HEADERS
 from ledger.principals import Person
 from schemas.decisions import Approval
@@ -344,8 +347,8 @@ async def test_the_page_says_that_it_takes_two_and_who_has_approved(desk: Office
     assert "ana approved it" in his
     assert 'value="approve"' in his
     assert desk.temporal.signals == []
-    again = await ana.post(f"{path}/decision", data=form | {"decision": "approve"})
-    assert again.status_code == 409
+    assert (await ana.post(f"{path}/decision", data=form | {"decision": "approve"})).status_code == 303
+    assert desk.temporal.signals == []
     form = await form_of(ben, approval)
     assert (await ben.post(f"{path}/decision", data=form | {"decision": "approve"})).status_code == 303
     assert desk.temporal.verdicts() == ["approve"]
@@ -560,3 +563,38 @@ async def test_signing_in_gives_the_person_that_signed_in(desk: Office) -> None:
     assert signed_in is not None
     csrf = signed_in[1].csrf
     assert signed_in[1] == Person(TENANT, "ana", "Ana Example", frozenset({"finance"}), csrf, has_password=True)
+
+
+@pytest.mark.parametrize(("verdict", "people"), [("approve", 1), ("deny", 1), ("approve", 2)])
+async def test_a_form_sent_twice_at_once_is_one_decision_and_no_error(desk: Office, verdict: str, people: int) -> None:
+    approval = await desk.park(people=people)
+    client = await sign_in(desk)
+    sent = {**await form_of(client, approval), "decision": verdict, "reason": "It was delivered."}
+    path = f"/approvals/{approval.approval_id}"
+    answers = await asyncio.gather(*(client.post(f"{path}/decision", data=sent) for _ in range(2)))
+    assert [each.headers.get("location") for each in answers] == [path, path]
+    events = [event.type for _, event in await desk.ledger.calls.events(approval.request_id)]
+    decided = {"approve": "approval.granted" if people == 1 else "approval.supported", "deny": "approval.denied"}
+    assert events.count(decided[verdict]) == 1
+    assert len(desk.temporal.signals) == (1 if people == 1 else 0)
+    # Whoever then decides otherwise is told that it was not taken.
+    other = {**sent, "decision": "deny" if verdict == "approve" else "approve"}
+    assert (await client.post(f"{path}/decision", data=other)).status_code == 409
+
+
+async def test_of_50_people_at_once_one_decides(desk: Office) -> None:
+    approval = await desk.park()
+
+    async def one(number: int) -> str | None:
+        who = Decider(TENANT, f"person-{number}", frozenset({"finance"}))
+        digest = approval.action_digest
+        verdict = "approve" if number % 2 else "deny"
+        made = await decide(
+            desk.app.state.context, who, approval.approval_id, verdict, action_digest=digest, reason="One of 50."
+        )
+        return made.refused
+
+    assert Counter(await asyncio.gather(*map(one, range(50)))) == {None: 1, "already_decided": 49}
+    events = [event.type for _, event in await desk.ledger.calls.events(approval.request_id)]
+    assert sum(each in ("approval.granted", "approval.denied") for each in events) == 1
+    assert len(desk.temporal.signals) == 1

@@ -5,6 +5,7 @@ import re
 import pytest
 from fastapi.routing import APIRoute, iter_route_contexts
 
+from ledger.inbox import ANYBODY, Filter
 from ledger.ledger import Ledger
 from tests.api.parked import TENANT, Office, ask_for_review, lose_answer
 from tests.api.test_pages import browser, desk, sign_in
@@ -71,4 +72,4 @@ async def test_get_and_head_of_every_url_change_nothing(desk: Office, username: 
     assert await state(desk.ledger) == before
     assert desk.temporal.signals == signals
     assert desk.temporal.told_to_look == []
-    assert (await desk.ledger.approvals.counts(TENANT)) == {"issue_refund": 1}
+    assert (await desk.ledger.of(TENANT).inbox.counts(TENANT, Filter(), ANYBODY)).tools == {"issue_refund": 1}
