@@ -65,6 +65,8 @@ _MODELS: dict[type[Model], str] = {
     approvals.Decide: "validation",
     approvals.Approvals: "serialization",
     approvals.DecisionTaken: "serialization",
+    approvals.MoreTime: "validation",
+    approvals.DeadlineMoved: "serialization",
     Approval: "serialization",
 }
 

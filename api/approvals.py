@@ -1,5 +1,6 @@
 """The approver's JSON API: the same inbox and the same decision as the web form, for other consoles."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -11,6 +12,7 @@ from api.authentication import Approver
 from api.context import Services
 from api.deciding import Decider, Refused, decide
 from api.edge import json_object
+from api.extending import NotExtended, extend
 from api.openapi import BODY, QUERY, answer, plain_problem, problems, takes
 from api.parsing import parse
 from api.problems import refuse, send_plain_problem
@@ -33,6 +35,7 @@ _REFUSALS: dict[Refused, tuple[int, str]] = {
         "Approving this takes a proof of who you are that no token is: approve it on its page. Denying takes none.",
     ),
     "already_decided": (409, "It was already decided; the first decision stands."),
+    "replaced": (409, "People are asked anew, as {successor}: read that one."),
     "expired": (409, "The deadline has passed; nothing was done."),
     "stale": (409, "The action is not the one that was shown. Read it again."),
 }
@@ -63,6 +66,28 @@ class DecisionTaken(Model):
     status: Literal["approved", "denied", "waiting_for_second"]
 
 
+class MoreTime(Model):
+    """Body of `POST /v1/approvals/{id}/deadline`: until when, in UTC and whole seconds."""
+
+    expires_at: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")]
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+
+
+class DeadlineMoved(Model):
+    """Answer of `POST /v1/approvals/{id}/deadline`."""
+
+    expires_at: datetime
+
+
+_NOT_EXTENDED: dict[NotExtended, tuple[int, str]] = {
+    "not_found": (404, "There is no such approval."),
+    "not_yours": (403, "This is not yours to decide, so its deadline is not yours to move."),
+    "reason_required": (422, "A reason is required."),
+    "already_decided": (409, "It was already decided."),
+    "expired": (409, "The deadline has passed; nothing was done."),
+    "not_later": (409, "The deadline is as late already."),
+    "too_far": (422, "The deadline can be at most 7 days away."),
+}
 _NO_SUCH = plain_problem("There is no such approval")
 
 
@@ -131,8 +156,35 @@ async def post_decision(approval_id: str, request: Request, approver: Approver, 
     )
     if decided.refused is not None:
         status, detail = _REFUSALS[decided.refused]
-        return send_plain_problem(status, "Not decided", detail)
+        return send_plain_problem(status, "Not decided", detail.format(successor=decided.successor))
     return JSONResponse({"status": decided.status})
+
+
+@router.post(
+    "/{approval_id}/deadline",
+    responses={
+        200: answer(DeadlineMoved, "It has more time"),
+        **problems(invalid=BODY),
+        403: plain_problem("Not yours to decide", Code.FORBIDDEN),
+        404: _NO_SUCH,
+        409: plain_problem("Decided already, expired, or the deadline is as late already"),
+        422: plain_problem("The body does not fit, or the deadline is too far away", Code.INVALID_INPUT),
+    },
+    openapi_extra=takes("approver", MoreTime),
+)
+async def post_deadline(approval_id: str, request: Request, approver: Approver, services: Services) -> Response:
+    """Give people more time. Sent twice, it counts once."""
+    asked = parse(MoreTime, await json_object(request))
+    try:
+        until = datetime.fromisoformat(asked.expires_at)
+    except ValueError:
+        said = Explanation(values={"problem": "expires_at is no moment"}, invalid_fields=("expires_at",))
+        raise refuse(Code.INVALID_INPUT, said) from None
+    extended = await extend(services, Decider.of(approver), approval_id, until, reason=asked.reason)
+    if extended.refused is not None:
+        status, detail = _NOT_EXTENDED[extended.refused]
+        return send_plain_problem(status, "No more time was given", detail)
+    return JSONResponse({"expires_at": asked.expires_at})
 
 
 def approval_json(approval: Approval) -> dict[str, JsonValue]:

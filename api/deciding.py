@@ -19,7 +19,15 @@ from schemas.proofs import Proof
 _log = structlog.get_logger()
 
 Refused = Literal[
-    "not_found", "not_yours", "over_limit", "reason_required", "not_proven", "already_decided", "expired", "stale"
+    "not_found",
+    "not_yours",
+    "over_limit",
+    "reason_required",
+    "not_proven",
+    "already_decided",
+    "replaced",
+    "expired",
+    "stale",
 ]
 Choice = Literal["approve", "deny"]
 
@@ -42,10 +50,12 @@ class Decider:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The outcome: either a status or why not. `waiting_for_second`: another person has to approve as well."""
+    """The outcome: either a status or why not. `waiting_for_second`: another person has to approve as well. `replaced`:
+    people are asked anew, by `successor`."""
 
     status: Literal["approved", "denied", "waiting_for_second"] | None
     refused: Refused | None = None
+    successor: str | None = None
 
 
 def why_not(decider: Decider, approval: Approval, verdict: Choice = "approve") -> Objection | None:
@@ -112,6 +122,8 @@ async def decide(
             return Decided("approved" if verdict == "approve" else "denied")
         case Verdict.WAITING:
             return Decided("waiting_for_second")
+        case Verdict.ALREADY_DECIDED if record is not None and record.approval_id not in (None, approval_id):
+            return Decided(None, "replaced", record.approval_id)
         case Verdict.ALREADY_DECIDED:
             return Decided(None, "already_decided")
         case Verdict.EXPIRED:

@@ -13,6 +13,10 @@ SECONDS = 8 * 3600
 _LONGEST_SECRET = 100
 
 
+# Where the forms of a page are sent that has another address.
+_FORMS_OF_A_PAGE = ("decision", "deadline")
+
+
 class NotSignedInError(Exception):
     """Nobody is signed in; `return_to` is where the person wanted to go."""
 
@@ -54,7 +58,8 @@ def _return_to(request: Request) -> str:
     """Where to go on after signing in: this page, or for a form that was sent, the page it is on."""
     if request.method in ("GET", "HEAD"):
         return request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return request.url.path.removesuffix("/decision")
+    path, _, form = request.url.path.rpartition("/")
+    return path if form in _FORMS_OF_A_PAGE else request.url.path
 
 
 def _secure(services: Context) -> bool:

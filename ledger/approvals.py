@@ -3,13 +3,13 @@
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import asyncpg
 
 from ledger.calls import Calls
-from ledger.cards import card_context
+from ledger.cards import open_card
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.people import Standing, names_of, objection_to, standing_of
@@ -37,6 +37,9 @@ _SQL = load("approvals")
 _PAUSES = load("switches")["pauses"]
 _FAR = datetime(9999, 1, 1, tzinfo=UTC)
 
+MOST_AHEAD = timedelta(days=7)
+"""How far away a deadline may be once a person has moved it: what people were shown is not good for ever."""
+
 Through = Literal["page", "api"]
 StepFunction = Callable[[CallRecord, datetime], Step | None]
 
@@ -57,6 +60,8 @@ class Verdict(enum.Enum):
     """Whoever made it may not decide this one, or not any more."""
     NOT_PROVEN = "not_proven"
     """It came without what its approval asks its approver to prove."""
+    TOO_FAR = "too_far"
+    """The deadline would be further away than `MOST_AHEAD`."""
     UNKNOWN = "unknown"
 
 
@@ -148,21 +153,26 @@ class Approvals:
         if row["action_digest"] != decision.action_digest:
             return Verdict.STALE
         approval = await self._open(connection, row)
-        if not await self._is_theirs(connection, approval, decision, now):
+        if not await self._is_theirs(connection, approval, decision.approver, decision.verdict, now):
             return Verdict.NOT_THEIRS
         return Verdict.RECORDED if decision.is_proven(approval.proof) else Verdict.NOT_PROVEN
 
     async def _is_theirs(
-        self, connection: Connection, approval: Approval, decision: HumanDecision, now: datetime
+        self,
+        connection: Connection,
+        approval: Approval,
+        username: str,
+        verdict: Literal["approve", "deny"],
+        now: datetime,
     ) -> bool:
         """Whether the person may still decide so, by who they are now."""
-        person = await connection.fetchrow(_SQL["decider"], decision.approver, decision.tenant)
+        person = await connection.fetchrow(_SQL["decider"], username, approval.tenant)
         if person is None:
             # No account: the signature alone says who it was, and that is a name all the same.
-            signed = Standing(names=names_of(decision.approver), roles=approval.groups(now))
+            signed = Standing(names=names_of(username), roles=approval.groups(now))
             return objection_to(signed, approval, now) is None
         standing = standing_of(person)
-        return person["disabled_at"] is None and objection_to(standing, approval, now, decision.verdict) is None
+        return person["disabled_at"] is None and objection_to(standing, approval, now, verdict) is None
 
     async def _insert_decision(
         self,
@@ -211,19 +221,26 @@ class Approvals:
     async def extend(
         self, approval: Approval, until: datetime, *, by: str, reason: str, switches: Sequence[str] = ()
     ) -> Verdict:
-        """Give people more time: until `until`, in whole seconds, which is later than now and than the deadline.
+        """Give people more time: until `until`, in whole seconds, which is later than now and than the deadline. They
+        are warned before that one, as they would have been before the first.
 
-        RECORDED; EXPIRED where the deadline has passed, as for a decision; ALREADY_DECIDED; or STALE where the deadline
-        is as late already.
+        `by` is a person who may deny it at least. RECORDED; EXPIRED where the deadline has passed, as for a decision;
+        ALREADY_DECIDED; NOT_THEIRS; TOO_FAR; or STALE where the deadline is as late already.
         """
         async with self._pool.acquire() as connection, connection.transaction():
             record, row, now, verdict = await self._lock(
                 connection, approval.request_id, approval.approval_id, approval.tenant, switches
             )
+            if verdict is Verdict.RECORDED:
+                shown = await self._open(connection, row)
+                if not await self._is_theirs(connection, shown, by, "deny", now):
+                    verdict = Verdict.NOT_THEIRS
+            if verdict is Verdict.RECORDED and until > now + MOST_AHEAD:
+                verdict = Verdict.TOO_FAR
             if verdict is Verdict.RECORDED and until <= max(row["expires_at"], now):
                 verdict = Verdict.STALE
             if verdict is Verdict.RECORDED:
-                await connection.execute(_SQL["extend_approval"], approval.approval_id, until)
+                await connection.execute(_SQL["extend_approval"], approval.approval_id, until, now)
                 event = ApprovalExtended(
                     approval_id=approval.approval_id, principal=by, expires_at=until, reason=reason
                 )
@@ -335,7 +352,8 @@ class Approvals:
 
     async def open_all(self, connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Approval]:
         """Rows as what people are shown, with their decisions."""
-        approvals = [await self._open(connection, row) for row in rows]
+        keys = await self._keys.of_ids(connection, {row["key_id"] for row in rows})
+        approvals = [open_card(row, keys[row["key_id"]]) for row in rows]
         decided = [approval.approval_id for approval in approvals if approval.status != "open" or approval.people > 1]
         rows = await connection.fetch(_SQL["decisions_on"], decided) if decided else []
         bodies = [(row, await self._decision_body(connection, row)) for row in rows]
@@ -359,11 +377,7 @@ class Approvals:
         )
 
     async def _open(self, connection: Connection, row: asyncpg.Record) -> Approval:
-        key = await self._keys.by_id(connection, row["key_id"])
-        card = Approval.model_validate_json(key.open(row["card"], card_context(row["tenant"], row["approval_id"])))
-        # The deadline moves when a switch pauses it.
-        moved = {name: row[name] for name in ("status", "closed_at", "expires_at")}
-        return card.model_copy(update=moved)
+        return open_card(row, await self._keys.by_id(connection, row["key_id"]))
 
 
 def _decision(approval: Approval, row: asyncpg.Record, body: _DecisionBody) -> HumanDecision:

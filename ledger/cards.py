@@ -1,5 +1,7 @@
 """What a person is shown of an approval, as it is kept."""
 
+import asyncpg
+
 from ledger.data_keys import DataKeys
 from ledger.database import Connection
 from ledger.keys import DataKey
@@ -24,6 +26,13 @@ def card_context(tenant: str, approval_id: str) -> bytes:
 def order_index(keys: DataKeys, tenant: str, order_id: str) -> str:
     """What an order is looked for by: a keyed fingerprint, which says nothing of it."""
     return keys.fingerprint(canonical([tenant, "order", order_id]))
+
+
+def open_card(row: asyncpg.Record, key: DataKey) -> Approval:
+    """A row of `approvals`, decrypted, without its decisions."""
+    card = Approval.model_validate_json(key.open(row["card"], card_context(row["tenant"], row["approval_id"])))
+    # The deadline moves when a switch pauses it, or a person gives it more time.
+    return card.model_copy(update={name: row[name] for name in ("status", "closed_at", "expires_at")})
 
 
 async def insert_approval(connection: Connection, approval: Approval, key: DataKey, keys: DataKeys) -> None:
@@ -53,6 +62,7 @@ async def insert_approval(connection: Connection, approval: Approval, key: DataK
         None if order is None else order_index(keys, approval.tenant, order),
         FLOOD,
         _FLOOD_ALERT,
+        approval.customer_id,
     )
 
 

@@ -1,6 +1,7 @@
 """The data keys of customers, unwrapped once per process and kept for a while."""
 
 import hmac
+from collections.abc import Collection
 from typing import TypeVar
 
 import asyncpg
@@ -54,6 +55,17 @@ class DataKeys:
         if row is None:
             raise KeyDestroyed(key_id)
         return self._unwrap(row)
+
+    async def of_ids(self, connection: Connection, key_ids: Collection[str]) -> dict[str, DataKey]:
+        """The keys with these ids, in at most one query. Raises KeyDestroyed."""
+        found = {key_id: known for key_id in key_ids if (known := self._by_id.get(key_id)) is not None}
+        missing = [key_id for key_id in key_ids if key_id not in found]
+        rows = await connection.fetch(_SQL["data_keys_by_ids"], missing) if missing else []
+        found |= {row["key_id"]: self._unwrap(row) for row in rows}
+        for key_id in missing:
+            if key_id not in found:
+                raise KeyDestroyed(key_id)
+        return found
 
     def fingerprint(self, content: bytes) -> str:
         """Hex HMAC-SHA-256 with a key derived from the master key: only the same content gives it again."""

@@ -15,6 +15,7 @@ from ledger.inbox import Inbox
 from ledger.keys import MasterKey
 from ledger.notices import Notices
 from ledger.principals import Principals
+from ledger.related import Related
 from ledger.reviews import Reviews
 from ledger.streams import Streams
 from ledger.switches import Permits, Switches
@@ -37,6 +38,7 @@ class TenantLedger:
     usage: Usages
     gates: Gates
     notices: Notices
+    related: Related
 
     @classmethod
     def over(cls, pool: Pool, keys: DataKeys) -> "TenantLedger":
@@ -54,6 +56,7 @@ class TenantLedger:
             Usages(pool),
             Gates(pool),
             Notices(pool),
+            Related(pool, keys),
         )
 
 

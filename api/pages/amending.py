@@ -14,7 +14,7 @@ from api.context import Context, Services
 from api.deciding import may_decide
 from api.pages.amounts import minor_of
 from api.pages.fields import currency_of
-from api.pages.forms import Fields, ProtectedForm
+from api.pages.forms import Fields, ProtectedForm, text_of
 from api.pages.rendering import render
 from api.pages.routing import READS, PageError, page_router
 from api.pages.text import words
@@ -67,7 +67,7 @@ async def amendment(
     request: Request, services: Services, person: SignedIn, form: ProtectedForm, approval_id: str
 ) -> Response:
     approval = await _waiting(services, person, approval_id)
-    reason = form.get("reason", "").replace("\r\n", "\n").strip()
+    reason = text_of(form, "reason")
     changes = _changes(services, approval, form)
     if changes is None:
         return _page(request, services, person, approval, form, _SENTENCES["invalid"])

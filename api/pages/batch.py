@@ -9,10 +9,10 @@ from fastapi import Request, Response
 
 from api.context import Context, Services
 from api.deciding import Choice, Decided, may_decide
-from api.pages.approval import MOST_REASON, MOST_UNTRUSTED
+from api.pages.approval_view import MOST_REASON, MOST_UNTRUSTED
 from api.pages.consequences import Consequences, consequences_of
 from api.pages.fields import FactGroup, Field, argument_fields, fact_groups
-from api.pages.forms import Fields, ProtectedForm
+from api.pages.forms import Fields, ProtectedForm, text_of
 from api.pages.rendering import render
 from api.pages.routing import PageError, page_router
 from api.pages.story import Tone, symbol
@@ -84,7 +84,7 @@ async def review(request: Request, services: Services, person: SignedIn, form: P
 async def decision(request: Request, services: Services, person: SignedIn, form: ProtectedForm) -> Response:
     """Decide each on the digest that it was shown with; one that is refused keeps no other back."""
     selected, verdict = _selected(form), form.get("decision")
-    reason = form.get("reason", "").replace("\r\n", "\n").strip()
+    reason = text_of(form, "reason")
     if verdict not in ("approve", "deny"):
         raise _NO_DECISION
     if len(reason) > MOST_REASON or (verdict == "deny" and not reason):

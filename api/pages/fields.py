@@ -1,6 +1,6 @@
 """Arguments and facts as labelled, readable fields. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -39,8 +39,13 @@ _SOURCES = {
     "refundable_cents": "Payment gateway",
 }
 _OTHER = "Other facts"
+_ASKED = "What is asked for"
+# Other at every look, and no change that anybody made.
+_ALWAYS_OTHER = frozenset({"facts_at", "age_minutes"})
 # A yes to one of these is a reason to look twice.
 _ALARMING = frozenset({"disputed", "fraud_flag"})
+# What is said of an action right under it, where its tool reads it.
+_DECIDING = ("placed_at", "status", "captured_cents", "refunded_cents", "refundable_cents")
 # Never shown: whoever knows it can ask for the call again.
 _SECRET = frozenset({"idempotency_key"})
 
@@ -61,6 +66,17 @@ class FactGroup:
 
     source: str
     fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One value that is otherwise than it was, and who said so."""
+
+    source: str
+    label: Markup
+    before: Markup
+    after: Markup
+    alarming: bool = False
 
 
 def currency_of(approval: Approval) -> str | None:
@@ -87,6 +103,18 @@ def sent_fields(target: Mapping[str, JsonValue], untrusted: Collection[str]) -> 
     return [_field(name, value, paid_in, exact=True) for name, value in _leaves(shown)]
 
 
+def deciding_fields(approval: Approval) -> list[Field]:
+    """The facts that most decisions turn on, in the order to read them, and each that is a reason to look twice."""
+    currency = currency_of(approval)
+    facts = dict[str, JsonValue]()
+    for path, value in _paths(approval.facts):
+        facts.setdefault(path[-1], value)
+        if path[-1] in _ALARMING and value is True:
+            facts[path[-1]] = True
+    named = [_field(name, facts[name], currency) for name in _DECIDING if facts.get(name) is not None]
+    return named + [_field(name, True, currency) for name in sorted(_ALARMING) if facts.get(name) is True]
+
+
 def fact_groups(approval: Approval) -> list[FactGroup]:
     """The facts by the system they were read from."""
     currency = currency_of(approval)
@@ -100,13 +128,44 @@ def fact_groups(approval: Approval) -> list[FactGroup]:
     return [FactGroup(source, tuple(fields)) for source, fields in grouped.items()]
 
 
+def changes(before: Approval, arguments: Mapping[str, JsonValue], facts: Mapping[str, JsonValue]) -> list[Change]:
+    """What is otherwise than when `before` was asked, of the action and of the facts; without the agent's own words."""
+    hidden = _SECRET | before.untrusted.keys()
+    was = {name: value for name, value in before.arguments.items() if name not in hidden}
+    is_now = {name: value for name, value in arguments.items() if name not in hidden}
+    currency = currency_of(before)
+    return [
+        *_differences(was, is_now, currency, lambda name: _ASKED),
+        *_differences(before.facts, facts, currency, lambda name: _SOURCES.get(name, _OTHER)),
+    ]
+
+
+def _differences(
+    before: Mapping[str, JsonValue],
+    after: Mapping[str, JsonValue],
+    currency: str | None,
+    source: Callable[[str], str],
+) -> Iterator[Change]:
+    was, is_now = dict(_paths(before)), dict(_paths(after))
+    for path in dict.fromkeys((*was, *is_now)):
+        name, old, new = path[-1], was.get(path), is_now.get(path)
+        if old != new and name not in _ALWAYS_OTHER:
+            shown = (_readable(name, each, currency) for each in (old, new))
+            yield Change(source(path[0]), _label(name), *shown, alarming=name in _ALARMING and new is True)
+
+
 def _leaves(values: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
     """Nested objects flattened, their names left out where the inner ones speak for themselves."""
+    return ((path[-1], value) for path, value in _paths(values))
+
+
+def _paths(values: Mapping[str, JsonValue], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
+    """Nested objects flattened: the names from the outside in, and the value."""
     for name, value in values.items():
         if isinstance(value, dict):
-            yield from _leaves(value)
+            yield from _paths(value, (*above, name))
         else:
-            yield name, value
+            yield (*above, name), value
 
 
 def _field(name: str, value: JsonValue, currency: str | None, *, exact: bool = False) -> Field:

@@ -72,6 +72,11 @@ async def _read(request: Request, services: Services) -> Fields:
     return fields
 
 
+def text_of(form: Fields, name: str) -> str:
+    """What somebody wrote, with the line ends of Unix and nothing around it; empty where they wrote nothing."""
+    return form.get(name, "").replace("\r\n", "\n").strip()
+
+
 Form = Annotated[Fields, Depends(_read)]
 """The fields of a form sent from our own site; a field given twice, NUL and broken UTF-8 are refused."""
 

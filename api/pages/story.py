@@ -6,11 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from api.pages.text import absolute
 from ledger.chain import EventRow
 from ledger.records import CallRecord
 from schemas.codes import REGISTRY
 from schemas.decisions import Approval, HumanDecision
-from schemas.events import CallAmended, EffectInspected, Event, ReviewConcluded
+from schemas.events import (
+    ApprovalExtended,
+    ApprovalRequested,
+    ApprovalVoided,
+    CallAmended,
+    EffectInspected,
+    Event,
+    ReviewConcluded,
+)
 
 Found = Literal["confirmed", "failed", "absent", "unknown"]
 # One sentence an event; the names are the event's own fields.
@@ -23,7 +32,6 @@ _SENTENCES = {
     "approval.supported": "{approver} approved it; another person has to as well",
     "approval.denied": "{approver} denied it",
     "call.amended": "{principal} changed what was asked for",
-    "approval.extended": "{principal} gave it more time, until {expires_at}",
     "approval.expired": "Nobody decided before the deadline",
     "approval.voided": "The approval no longer held: {because}",
     "decision.rejected": "Something that claimed to be a decision was turned away",
@@ -86,6 +94,8 @@ def _sentence(event: Event) -> str:
     match event:
         case EffectInspected():
             return _FOUND[event.found]
+        case ApprovalExtended():
+            return f"{event.principal} gave it more time, until {absolute(event.expires_at)}: {event.reason}"
         case ReviewConcluded():
             settled = f"it happened, as {event.remote_id}" if event.happened else "it did not happen"
             return f"{event.operator} settled that {settled}: {event.evidence}"
@@ -106,6 +116,38 @@ _CLOSED: dict[str, tuple[str, str]] = {
     "expired": ("Expired", "Nobody decided before the deadline, so nothing was done."),
     "withdrawn": ("Withdrawn", "The agent's side withdrew the request before it was decided; nothing was done."),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """The approval that another one took the place of, and why. `amended`: a person changed what was asked for."""
+
+    approval_id: str
+    because: str
+    amended: bool = False
+
+
+def predecessor(approval: Approval, events: Sequence[tuple[EventRow, Event]]) -> Predecessor | None:
+    """What an approval took the place of; None for the first of its call."""
+    before: Predecessor | None = None
+    for _, event in events:
+        match event:
+            case ApprovalVoided():
+                before = Predecessor(event.approval_id, event.because)
+            case CallAmended():
+                because = f"{event.principal} changed what was asked for: {event.reason}"
+                before = Predecessor(event.approval_id, because, amended=True)
+            case ApprovalRequested() if event.approval_id == approval.approval_id:
+                return before
+            case _:
+                pass
+    return None
+
+
+def voided_on(approval: Approval, events: Sequence[tuple[EventRow, Event]]) -> ApprovalVoided | None:
+    """Why an approval no longer held, with the facts as they then were."""
+    found = (event for _, event in events if isinstance(event, ApprovalVoided))
+    return next((each for each in found if each.approval_id == approval.approval_id), None)
 
 
 def settled_by(events: Sequence[tuple[EventRow, Event]]) -> ReviewConcluded | None:
@@ -154,7 +196,9 @@ def _followed(approval: Approval, record: CallRecord, events: Sequence[tuple[Eve
         if isinstance(event, CallAmended) and event.approval_id == approval.approval_id:
             sentence = f"{event.principal} asked for less instead, which is decided for itself. This was not done."
             return Outcome("quiet", "Changed", sentence, successor=record.approval_id)
-    sentence = "It could not be done in time after it was approved, so people were asked once more."
+    void = voided_on(approval, events)
+    because = void.because if void else "it no longer held"
+    sentence = f"After it was approved, {because}, so people were asked once more. This was not done."
     return Outcome("quiet", "Asked again", sentence, successor=record.approval_id)
 
 

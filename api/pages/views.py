@@ -24,6 +24,24 @@ NO_SUCH_APPROVAL = PageError(
 
 
 @dataclass(frozen=True, slots=True)
+class Deciders:
+    """The groups whose people may decide now, those who were asked first; and the one that may from `next_at` on."""
+
+    groups: tuple[str, ...]
+    next_group: str | None = None
+    next_at: datetime | None = None
+
+
+def deciders(approval: Approval, now: datetime) -> Deciders:
+    """Pure."""
+    above = approval.groups(now) - {approval.approvers}
+    groups = (approval.approvers, *sorted(above))
+    if above or approval.escalates_to in (None, approval.approvers) or approval.escalates_at is None:
+        return Deciders(groups)
+    return Deciders(groups, approval.escalates_to, approval.escalates_at)
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One waiting approval, for one person. `mine`: they may deny it at least; `beyond` says why not approve it;
     `done`: they approved it, and somebody else has to; `selectable`: they may look at it together with others."""
@@ -33,6 +51,7 @@ class Row:
     mine: bool
     soon: bool
     overdue: bool
+    deciders: Deciders
     beyond: str = ""
     done: bool = False
     selectable: bool = False
@@ -62,6 +81,7 @@ def row(approval: Approval, person: Person, tool: str, now: datetime, *, reversi
         mine=mine,
         soon=timedelta(0) < left < SOON,
         overdue=left <= timedelta(0),
+        deciders=deciders(approval, now),
         beyond=_beyond(approval, person),
         done=done,
         selectable=reversible and mine and not done and left > timedelta(0),

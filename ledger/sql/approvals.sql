@@ -15,7 +15,17 @@ SELECT decision_id FROM decision
 SELECT * FROM approvals WHERE approval_id = $1 FOR UPDATE
 
 -- name: extend_approval
-UPDATE approvals SET expires_at = $2 WHERE approval_id = $1
+-- A later deadline. The warning before it is due anew: one that was sent, or is on its way, spoke of the earlier one.
+WITH moved AS (
+    UPDATE approvals SET expires_at = $2 WHERE approval_id = $1 RETURNING *
+), overtaken AS (
+    UPDATE notices SET state = 'moot', closed_at = $3
+    WHERE approval_id = $1 AND topic = 'approval_expiring' AND state = 'sending'
+)
+INSERT INTO notices (tenant, topic, request_id, approval_id, tool, approvers, at, due_at)
+SELECT m.tenant, 'approval_expiring', m.request_id, m.approval_id, m.tool, m.approvers, $3, $3 FROM moved m
+WHERE NOT EXISTS (SELECT FROM notices n
+                  WHERE n.approval_id = $1 AND n.topic = 'approval_expiring' AND n.state = 'due')
 
 -- name: undelivered_decisions
 -- Decisions whose call has not moved on since: to be delivered again.

@@ -106,8 +106,8 @@ VALUES ($1, $2, $3, $4, 0, $5, $5, 'spent')
 WITH approval AS (
     INSERT INTO approvals (approval_id, request_id, tenant, tool, status, approvers, rule, policy_version, action_digest,
                            requested_at, expires_at, key_id, card, words, escalates_to, escalates_at, agent_id, requesters,
-                           amount, currency, order_index)
-    VALUES ($1, $2, $3, $4, 'open', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+                           amount, currency, order_index, customer_id)
+    VALUES ($1, $2, $3, $4, 'open', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $23)
 ), alert AS (
     INSERT INTO alerts (tenant, request_id, kind, at)
     SELECT $3, $2, $22, $9

@@ -6,6 +6,10 @@ SELECT key_id, wrapped FROM data_keys WHERE tenant = $1 AND subject = $2
 -- The key that a body names.
 SELECT key_id, wrapped FROM data_keys WHERE key_id = $1
 
+-- name: data_keys_by_ids
+-- The keys that bodies name.
+SELECT key_id, wrapped FROM data_keys WHERE key_id = ANY($1::text[])
+
 -- name: insert_data_key
 -- A new key; whoever comes second uses the first one's.
 INSERT INTO data_keys (key_id, tenant, subject, wrapped) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from pydantic import JsonValue
 from temporalio.client import Client
 
+from activities.deciding import voided
 from activities.outcomes import needs_review
 from api.app import create_app
 from api.context import Context
@@ -35,6 +36,7 @@ from schemas.decisions import Approval, PolicyDecision, SignedDecision
 from schemas.effects import Effect, Exchange, ReviewReason
 from schemas.events import (
     ApprovalRequested,
+    ApprovalVoided,
     CallDecided,
     CallProposed,
     CallSettled,
@@ -44,7 +46,7 @@ from schemas.events import (
     EffectUnknown,
 )
 from schemas.ids import new_approval_id, new_request_id, new_run_id, workflow_id
-from schemas.replies import Explanation
+from schemas.replies import Explanation, waits_until
 from tools.catalog import Catalog
 
 TENANT = "acme"
@@ -318,6 +320,36 @@ async def ask_for_review(ledger: Ledger, request_id: str, because: ReviewReason 
         return replace(asked, events=[looked, *asked.events])
 
     await ledger.calls.advance(request_id, step)
+
+
+async def ask_again(ledger: Ledger, approval: Approval, because: str, **changes: Any) -> Approval:
+    """It was approved and no longer held: people are asked anew; `changes` are fields of the new approval."""
+    again = approval.model_copy(
+        update={"approval_id": new_approval_id(), "status": "open", "requested_at": datetime.now(UTC), **changes}
+    )
+
+    def step(record: CallRecord, now: datetime) -> Step:
+        void = ApprovalVoided(approval_id=approval.approval_id, because=because, facts=again.facts)
+        requested = ApprovalRequested(
+            approval_id=again.approval_id,
+            action_digest=again.action_digest,
+            title=again.title,
+            approvers=again.approvers,
+            expires_at=again.expires_at,
+        )
+        said = waits_until(again.expires_at)
+        status, code = "pending_approval", Code.PENDING_APPROVAL
+        return Step([void, requested], status, code, said, approval="voided", asks=again)
+
+    await ledger.calls.advance(approval.request_id, step)
+    return again
+
+
+async def void(ledger: Ledger, approval: Approval, because: str, facts_then: dict[str, Any]) -> None:
+    """It was approved, and ended on the facts as they were then."""
+    await ledger.calls.advance(
+        approval.request_id, lambda record, now: voided(approval.approval_id, because, facts_then)
+    )
 
 
 async def confirm(ledger: Ledger, request_id: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
@@ -188,3 +189,63 @@ async def test_reading_changes_nothing(api: Api, tenant: Tenant) -> None:
         await api.request("HEAD", each, token)
     assert (await api.get(f"{path}/decision", tenant.approver_token)).status_code == 405
     assert await api.rows() == before
+
+
+async def _extend(tenant: Tenant, approval: dict[str, Any], token: str | None = None, **body: Any) -> httpx.Response:
+    path = f"/v1/approvals/{approval['approval_id']}/deadline"
+    return await tenant.api.post(path, token or tenant.approver_token, json=body)
+
+
+async def test_another_console_gives_more_time(api: Api, tenant: Tenant) -> None:
+    parked = await tenant.parked()
+    until = _later(parked, hours=5)
+    answer = await _extend(tenant, parked, expires_at=until, reason="the bank calls back")
+    assert (answer.status_code, answer.json()) == (200, {"expires_at": until})
+    shown = await api.get(f"/v1/approvals/{parked['approval_id']}", tenant.approver_token)
+    assert shown.json()["expires_at"] == until
+    progress = await api.get(f"/v1/tool-calls/{parked['request_id']}", parked["run_token"])
+    assert progress.json()["expires_at"] == until, "the agent is told, too"
+    assert (await _extend(tenant, parked, expires_at=until, reason="again")).status_code == 409
+    far = _later(parked, days=7)
+    assert (await _extend(tenant, parked, expires_at=far, reason="for long")).status_code == 422
+    assert (await _decide(tenant, parked)).json() == {"status": "approved"}
+    assert (await _extend(tenant, parked, expires_at=_later(parked, hours=9), reason="late")).status_code == 409
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"expires_at": "2026-12-01"},
+        {"expires_at": "2026-12-01T10:00:00"},
+        {"expires_at": "2026-12-01T10:00:00.5Z"},
+        {"expires_at": "2026-13-01T10:00:00Z"},
+        {"expires_at": 1_800_000_000},
+        {"expires_at": None},
+        {"reason": ""},
+        {"reason": "  "},
+        {"reason": "x" * 2_001},
+        {"reason": None},
+        {"hours": 3},
+    ],
+)
+async def test_a_deadline_that_does_not_fit_is_refused(api: Api, tenant: Tenant, change: dict[str, Any]) -> None:
+    parked = await tenant.parked()
+    body = {"expires_at": _later(parked, hours=1), "reason": "why", **change}
+    assert (await _extend(tenant, parked, **body)).status_code == 422
+    shown = await api.get(f"/v1/approvals/{parked['approval_id']}", tenant.approver_token)
+    assert shown.json()["expires_at"] == parked["expires_at"]
+
+
+async def test_a_stranger_moves_no_deadline(api: Api, tenant: Tenant) -> None:
+    parked, other = await tenant.parked(), await api.tenant()
+    body = {"expires_at": _later(parked, hours=1), "reason": "why"}
+    assert (await _extend(tenant, parked, other.approver_token, **body)).status_code == 404
+    assert (await _extend(tenant, parked, parked["run_token"], **body)).status_code == 403
+    await api.person(tenant.name, "cleo", "support")
+    _, token = await api.service.core.ledger.principals.issue("approver", tenant.name, "cleo")
+    assert (await _extend(tenant, parked, token, **body)).status_code == 403
+
+
+def _later(approval: dict[str, Any], **more: int) -> str:
+    moved = datetime.fromisoformat(approval["expires_at"]) + timedelta(**more)
+    return moved.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -30,6 +30,8 @@ _PUBLIC = {"/codes/{code}", "/static/{path:path}", "/v1/webhooks/{gateway}"}
 _IDS = {"request_id": "act", "approval_id": "apr", "run_id": "run"}
 _FAKE = {name: f"{prefix}_{'0' * 32}" for name, prefix in _IDS.items()}
 
+_LATER = "2026-12-01T10:00:00Z"
+
 
 def routes(app: FastAPI) -> Iterator[tuple[str, str]]:
     """Every (method, path) with a parameter in its path; HEAD beside GET where it is answered."""
@@ -60,8 +62,11 @@ class Stranger:
         if not path.startswith("/v1/"):
             headers = {"Cookie": f"{COOKIE}={self.session}"}
             form = {"csrf": self.own[0], "decision": "approve", "action_digest": "0" * 64, "reason": "because"}
+            form["until"] = _LATER
             return await api.request(method, filled, headers=headers, data=form if method == "POST" else None)
         body = {"decision": "approve", "action_digest": "0" * 64, "reason": "because"}
+        if path.endswith("/deadline"):
+            body = {"expires_at": _LATER, "reason": "because"}
         return await api.request(method, filled, self._token(path), json=body if method == "POST" else None)
 
     def _token(self, path: str) -> str:

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from activities.outcomes import needs_review
+from ledger.approvals import Verdict
 from ledger.ledger import Ledger
 from ledger.notices import Due, Notice
 from ledger.records import CallRecord
@@ -107,6 +108,29 @@ async def test_expiry_is_told_and_a_decision_is_not(ledger: Ledger) -> None:
     await ledger.approvals.expire(expired.request_id)
     await ledger.approvals.expire(expired.request_id)
     assert await topics(ledger) == ["approval_expired"]
+
+
+async def test_people_are_warned_before_a_deadline_that_was_moved(ledger: Ledger) -> None:
+    approval = await parked(ledger)
+    approvals = ledger.of(approval.tenant).approvals
+
+    async def extend(hours: int) -> None:
+        until = approval.expires_at + timedelta(hours=hours)
+        assert await approvals.extend(approval, until, by="ana", reason="why") is Verdict.RECORDED
+
+    await extend(1)
+    assert (await topics(ledger)).count("approval_expiring") == 1, "it was due already"
+    before = (await routed(ledger, *CHANNELS))["approval_expiring", "mail"]
+    told = (await routed(ledger))["approval_expiring", "chat"]
+    await ledger.notices.close(told.notice_id, "delivered")
+    await extend(2)
+    assert await topics(ledger) == ["approval_expiring"]
+    overtaken, delivered = await ledger.notices.read(before.notice_id), await ledger.notices.read(told.notice_id)
+    assert overtaken is not None
+    assert delivered is not None
+    assert (overtaken.state, delivered.state) == ("moot", "delivered")
+    again = (await routed(ledger, "mail"))["approval_expiring", "mail"]
+    assert (again.approval_id, again.approvers) == (approval.approval_id, "finance")
 
 
 async def test_a_call_that_ran_under_notify_is_told_once(ledger: Ledger) -> None:

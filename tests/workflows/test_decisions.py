@@ -8,6 +8,7 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.testing import TimeSkipper
 
+from ledger.approvals import Verdict
 from ledger.keys import MasterKey
 from ledger.signing import DecisionSigner
 from schemas.codes import Code
@@ -150,6 +151,52 @@ async def test_a_recorded_decision_is_taken_although_the_deadline_woke_the_workf
     record = await running.finish(started)
     assert record.code is Code.OK
     assert len(await running.outside.effects(order)) == 1
+
+
+async def _extended(service: Service, approval: Approval) -> None:
+    """Eight hours more."""
+    approvals, more = service.core.ledger.of(approval.tenant).approvals, approval.expires_at + timedelta(hours=8)
+    assert await approvals.extend(approval, more, by="ana", reason="the bank calls back") is Verdict.RECORDED
+
+
+async def test_more_time_is_waited_for_and_what_is_approved_in_it_runs(running: Service) -> None:
+    order, started, approval = await _parked(running)
+    await _extended(running, approval)
+    # The timer of the first deadline fires. The ledger knows of the second.
+    await TimeSkipper(running.temporal).fast_forward(started.handle, timedelta(hours=24, seconds=5))
+    await _armed(started, 2)
+    assert (await running.record(started)).status == "pending_approval"
+    await started.handle.signal("decide", running.decision(approval, "approve"))
+    assert (await running.finish(started)).code is Code.OK
+    assert len(await running.outside.effects(order)) == 1
+
+
+async def test_more_time_ends_too(running: Service) -> None:
+    order, started, approval = await _parked(running)
+    await _extended(running, approval)
+    await TimeSkipper(running.temporal).fast_forward(started.handle, timedelta(hours=24, seconds=5))
+    assert timedelta(hours=7) < await _armed(started, 2) <= timedelta(hours=8)
+    await running.core.ledger.system.execute(
+        "UPDATE approvals SET expires_at = now() - interval '1 second' WHERE approval_id = $1", approval.approval_id
+    )
+    await TimeSkipper(running.temporal).fast_forward(started.handle)
+    assert (await running.finish(started)).code is Code.APPROVAL_EXPIRED
+    assert await running.outside.effects(order) == []
+
+
+async def _armed(started: Started, count: int) -> timedelta:
+    """How long the last timer of the workflow runs, once it has set `count`."""
+
+    async def look() -> timedelta | None:
+        history = await started.handle.fetch_history()
+        timers = [
+            event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta()
+            for event in history.events
+            if event.HasField("timer_started_event_attributes")
+        ]
+        return timers[-1] if len(timers) >= count else None
+
+    return await until(look)
 
 
 async def test_a_workflow_whose_clock_runs_ahead_asks_again_without_haste_and_stays_parked(running: Service) -> None:
