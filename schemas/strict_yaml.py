@@ -30,7 +30,7 @@ class Content(NamedTuple):
     lines: dict[Path, int]
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """No repeated keys, and only `true`, `false`, `null` and decimal integers mean something other than text.
 
     YAML 1.1 would read `no` as false, `24:00` as 1440 and `010` as 8.
@@ -112,6 +112,8 @@ def said(error: ErrorDetails) -> str:
             return "there is no such field"
         case "missing":
             return "is missing"
+        case "json_invalid":
+            return ODD
         case "value_error":
             return error["msg"].removeprefix("Value error, ")
         case "string_pattern_mismatch":

@@ -19,6 +19,7 @@ from api.app import create_app
 from api.context import Context
 from api.deciding import Decider, decide
 from api.diagnosing import EdgeDiagnostics
+from api.pages import approval as approval_page
 from api.waiting import Waiters
 from ledger import principals
 from ledger.admission import Admitted
@@ -52,6 +53,8 @@ from tools.catalog import Catalog
 TENANT = "acme"
 PASSWORD = "a long example password"
 UI = "http://127.0.0.1:8233"
+CATALOG = Catalog.load()
+POLICY = load_checked(DEFAULT_POLICY, CATALOG)
 
 
 class RecordingTemporal:
@@ -112,7 +115,8 @@ async def office(database: str, *, public_url: str = "http://counterseal.test") 
     opened = await connect(database)
     # The same hash, without the work that is meant to slow a guesser.
     quick = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    with patch.object(principals, "HASHER", quick):
+    # Nothing settles a call here, so that a page would wait in vain for it after each decision.
+    with patch.object(principals, "HASHER", quick), patch.object(approval_page, "_SETTLING_SECONDS", 0.05):
         try:
             yield await _open(opened, public_url)
         finally:
@@ -125,10 +129,10 @@ async def _open(database: Database, public_url: str) -> Office:
     for name, roles in (("ana", ["finance"]), ("ben", ["finance"]), ("olga", ["operator"])):
         await ledger.principals.add_user(TENANT, name, f"{name.title()} Example", PASSWORD, roles)
     temporal = RecordingTemporal()
-    app, catalog = create_app(lambda app: _nothing()), Catalog.load()
+    app = create_app(lambda app: _nothing())
     app.state.context = Context(
         ledger=ledger,
-        catalog=catalog,
+        catalog=CATALOG,
         signer=DecisionSigner(master),
         temporal=cast("Client", temporal),
         waiters=Waiters(ledger.calls),
@@ -136,7 +140,7 @@ async def _open(database: Database, public_url: str) -> Office:
         eager_start=False,
         public_url=public_url,
         edge_diagnostics=EdgeDiagnostics(ledger.diagnostics, tenant=TENANT),
-        policy=load_checked(DEFAULT_POLICY, catalog),
+        policy=POLICY,
         temporal_ui_url=UI,
     )
     return Office(app, ledger, temporal)

@@ -573,7 +573,7 @@ async def test_a_workflow_that_waits_ends_when_the_call_is_settled(api: Api, ten
     service, order = api.service, await api.service.outside.order()
     await service.outside.fault("drop_before_read", order)
     token = await tenant.run(order["customer_id"])
-    reply = (await api.call(token, refund_arguments(order, 4_999), wait=20)).json()
+    reply = (await api.call(token, refund_arguments(order, 4_999), wait=2)).json()
     assert reply["code"] == "OUTCOME_UNKNOWN"
     ledger = service.core.ledger
     await ask_for_review(ledger, reply["request_id"])

@@ -53,12 +53,12 @@ class RunningStack:
         return self.process.wait(60)
 
     def kill_everything(self) -> None:
-        """SIGKILL to the supervisor, then to everything it started."""
+        """SIGKILL to the supervisor, which takes the API and the workers along, and to the servers that it started."""
         self.http.close()
         self.process.kill()
         self.process.wait(10)
         pids = self.info["pids"]
-        for pid in [pids["api"], *pids["workers"], pids["temporal"], pids["postgres"], pids["sandbox"]]:
+        for pid in (pids["temporal"], pids["postgres"], pids["sandbox"]):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import psutil
+
+from runtime.stack.child import wait_until_ended
 from tests.e2e.running import Customer, RunningStack
 
 
@@ -11,10 +14,13 @@ def test_parked_calls_survive_sigkill_of_everything(tmp_path: Path) -> None:
     customers = [stack.order() for _ in range(5)]
     parked = [customer.refund(25_000).json() for customer in customers]
     assert [each["code"] for each in parked] == ["PENDING_APPROVAL"] * 5
+    first, started = stack.info, psutil.Process(stack.process.pid).children(recursive=True)
     stack.kill_everything()
+    assert wait_until_ended(started, seconds=20) == []
 
     stack = RunningStack.start(data)
     try:
+        assert stack.info | {"pids": first["pids"]} == first
         for customer, call in zip(customers, parked, strict=True):
             customer.stack = stack
             assert customer.progress(call["request_id"], wait=0)["status"] == "pending_approval"

@@ -15,14 +15,18 @@ from tests.policy.texts import HEAD, TAIL, VOCABULARIES, problems, rule
     [
         ("", "must be a mapping of names"),
         ("- a", "must be a mapping of names"),
-        ("a: [", "line 1, column 5: expected the node content, but found '<stream end>'"),
+        ("a: [", "line 2, column 1: did not find expected node content"),
         ("name: a\nname: b", "line 2, column 1: name is given twice"),
         ("1: a", "line 1, column 1: a name must be text"),
         ("[a]: b", "line 1, column 1: a name must be text"),
         ("a: !!python/name:os.system x", "line 1, column 4: could not determine a constructor"),
         ("a: !!binary aGk=", "holds something that is neither text, a whole number, a list nor a mapping of names"),
         ("a: &a [*a]", "holds something that is neither text, a whole number, a list nor a mapping of names"),
-        ("a: " + "[" * 500, "holds something that is neither text, a whole number, a list nor a mapping of names"),
+        ("a: " + "[" * 2000, "line 1, column 1003: exceeded maximum nesting depth"),
+        (
+            "a: " + "[" * 500 + "]" * 500,
+            "holds something that is neither text, a whole number, a list nor a mapping of names",
+        ),
         ("a: \0", "is not YAML"),
     ],
 )
