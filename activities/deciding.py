@@ -67,18 +67,20 @@ class Proposed:
     def claim(self) -> Claim | None:
         return self.tool.claim(self.arguments, self.facts)
 
+    def action(self) -> dict[str, JsonValue]:
+        """What an approval binds: tenant, tool, version, arguments, and the facts that matter."""
+        return {
+            "tenant": self.call.binding.tenant,
+            "tool": self.call.tool,
+            # As it would run: a tool that was replaced since is not the one that was looked at.
+            "tool_version": self.entry.manifest.version,
+            "arguments": self.call.arguments,
+            "facts": self.tool.matters(self.facts),
+        }
+
     def action_digest(self) -> str:
-        """What an approval binds: tenant, tool, version, arguments, and the facts that matter (RFC 8785, SHA-256)."""
-        return digest(
-            {
-                "tenant": self.call.binding.tenant,
-                "tool": self.call.tool,
-                # As it would run: a tool that was replaced since is not the one that was looked at.
-                "tool_version": self.entry.manifest.version,
-                "arguments": self.call.arguments,
-                "facts": self.tool.matters(self.facts),
-            }
-        )
+        """That in short (RFC 8785, SHA-256)."""
+        return digest(self.action())
 
 
 def windows_for(policy_tool: PolicyTool | None, proposed: Proposed) -> list[Window]:
@@ -267,6 +269,7 @@ def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> tuple[A
         because=decision.because,
         policy_version=decision.policy_version,
         action_digest=proposed.action_digest(),
+        action=proposed.action(),
         status="open",
         approvers=decision.approvers or "finance",
         people=decision.people,

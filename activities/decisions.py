@@ -2,6 +2,7 @@
 
 from activities.services import Services
 from ledger.approvals import Verdict
+from ledger.assertions import holds
 from ledger.records import CallRecord
 from ledger.signing import BadDecision
 from schemas.decisions import HumanDecision
@@ -33,7 +34,7 @@ class Decisions:
                 decision = self._services.verifier.verify(signed)
             except BadDecision:
                 continue
-            counts = decision.verdict == "approve" and decision.is_proven(record.details.proof)
+            counts = decision.verdict == "approve" and decision.is_proven(record.details.proof) and holds(decision)
             if decision.approval_id == record.approval_id and counts:
                 # How old it is, is for one clock to say: the one that judges it later, too.
                 valid[decision.approver.casefold()] = decision.model_copy(update={"decided_at": recorded_at})

@@ -41,7 +41,7 @@ _REFUSALS: dict[Refused, tuple[int, str]] = {
 }
 
 
-HIDDEN = ("tenant", "closed_at")
+HIDDEN = ("tenant", "closed_at", "action")
 """Fields of an approval that its JSON does not have."""
 
 

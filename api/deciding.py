@@ -133,6 +133,8 @@ async def decide(
         case Verdict.NOT_THEIRS:
             return Decided(None, "not_yours")
         case Verdict.NOT_PROVEN:
+            # Somebody tried: a passkey signed something else, or something that was used before.
+            await approvals.reject(approval.request_id, approval_id, "passkey_not_valid")
             return Decided(None, "not_proven")
         case _:
             return Decided(None, "not_found")

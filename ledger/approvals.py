@@ -12,6 +12,7 @@ from ledger.calls import Calls
 from ledger.cards import open_card
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
+from ledger.passkeys import accept
 from ledger.people import Standing, names_of, objection_to, standing_of
 from ledger.queries import load
 from ledger.records import CallRecord, Step
@@ -155,7 +156,11 @@ class Approvals:
         approval = await self._open(connection, row)
         if not await self._is_theirs(connection, approval, decision.approver, decision.verdict, now):
             return Verdict.NOT_THEIRS
-        return Verdict.RECORDED if decision.is_proven(approval.proof) else Verdict.NOT_PROVEN
+        if not decision.is_proven(approval.proof):
+            return Verdict.NOT_PROVEN
+        if decision.proof is not None and decision.proof.kind == "passkey":
+            return Verdict.RECORDED if await accept(connection, decision) else Verdict.NOT_PROVEN
+        return Verdict.RECORDED
 
     async def _is_theirs(
         self,
@@ -298,6 +303,11 @@ class Approvals:
         async with self._pool.acquire() as connection:
             row = await connection.fetchrow(_SQL["read_approval"], approval_id, tenant)
             return None if row is None else (await self.open_all(connection, [row]))[0]
+
+    async def find(self, approval_id: str) -> Approval | None:
+        """The approval, whichever tenant's of those that can be seen here."""
+        tenant = await self._pool.fetchval(_SQL["tenant_of_approval"], approval_id)
+        return None if tenant is None else await self.get(tenant, approval_id)
 
     async def of_request(self, tenant: str, request_id: str) -> str | None:
         """The id of the newest approval of a tenant's call."""

@@ -14,6 +14,7 @@ from ledger.gates import Gates
 from ledger.inbox import Inbox
 from ledger.keys import MasterKey
 from ledger.notices import Notices
+from ledger.passkeys import Passkeys
 from ledger.principals import Principals
 from ledger.related import Related
 from ledger.reviews import Reviews
@@ -39,6 +40,7 @@ class TenantLedger:
     gates: Gates
     notices: Notices
     related: Related
+    passkeys: Passkeys
 
     @classmethod
     def over(cls, pool: Pool, keys: DataKeys) -> "TenantLedger":
@@ -57,6 +59,7 @@ class TenantLedger:
             Gates(pool),
             Notices(pool),
             Related(pool, keys),
+            Passkeys(pool),
         )
 
 

@@ -19,6 +19,11 @@ class BadDecision(Exception):
     """What was presented is not a decision signed by the approval surface. Carries one of our own words."""
 
 
+def verifying_key_pem(master: MasterKey) -> bytes:
+    """The public key that decisions are verified with, as PEM."""
+    return master.verifying_key_pem(_PURPOSE)
+
+
 class DecisionSigner:
     """Held by the approval surface only."""
 
@@ -38,7 +43,7 @@ class DecisionVerifier:
 
     @classmethod
     def of(cls, master: MasterKey) -> "DecisionVerifier":
-        return cls(master.verifying_key_pem(_PURPOSE))
+        return cls(verifying_key_pem(master))
 
     def verify(self, token: str) -> HumanDecision:
         """The decision. Raises BadDecision for any other string."""

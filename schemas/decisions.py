@@ -99,6 +99,8 @@ class Approval(Model):
     because: str
     policy_version: str
     action_digest: str
+    action: dict[str, JsonValue] | None = None
+    """What `action_digest` is the digest of, the agent's words and key among it; None for an approval from before."""
     status: ApprovalStatus
     approvers: str
     people: int = 1

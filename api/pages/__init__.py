@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from api.pages import (
+    account,
     amending,
     approval,
     batch,
@@ -15,6 +16,7 @@ from api.pages import (
     operations,
     review,
     signin,
+    signing,
     stats,
     switches,
 )
@@ -26,6 +28,8 @@ for _page in (
     inbox,
     approval,
     batch,
+    signing,
+    account,
     amending,
     deadline,
     history,

@@ -14,7 +14,7 @@ from api.pages.forms import Fields, ProtectedForm, text_of
 from api.pages.routing import READS, PageError, page_router
 from api.pages.views import NO_SUCH_APPROVAL, decide_once, decider, find_approval, switched_off
 from api.pages.waiting import AskedFor
-from api.proving import prove
+from api.proving import attempt_succeeded, prove, prove_with_passkey
 from api.sessions import SignedIn
 from ledger.database import UNAVAILABLE
 from ledger.principals import Person
@@ -107,6 +107,8 @@ async def decision(
     if decided.refused is not None:
         approval = await find_approval(services, person, approval_id)
         return await show(request, services, person, approval, asked, replace(_notice(decided), typed=reason))
+    if proof is not None:
+        attempt_succeeded(request, services, person)
     # The decision stands: whatever is wrong from here on, the page it leads to shows it.
     with suppress(*UNAVAILABLE):
         record = await services.ledger.of(person.tenant).calls.read(approval.request_id)
@@ -120,18 +122,20 @@ async def _proof(
     """What the person proves of what the approval asks for, or why they do not; None where nothing is to be proven."""
     if approval.proof is None or approval.status != "open" or not may_decide(decider(person), approval):
         return None
-    proof = await prove(request, services, person, form.get("password", ""), path_of(approval))
+    if "passkey" in form:
+        proof = await prove_with_passkey(request, services, person, form["passkey"], form.get("nonce", ""))
+    else:
+        proof = await prove(request, services, person, form.get("password", ""), path_of(approval))
     if isinstance(proof, Proof):
         return proof
     if proof.wait is not None:
         said = f"Too many attempts. Try again in {proof.wait} seconds. Nothing was decided yet."
         return Notice(HTTPStatus.TOO_MANY_REQUESTS, said, wait=proof.wait)
-    if not proof.wrong_password:
-        return _NOTICES["not_proven"]
-    await services.ledger.of(person.tenant).approvals.reject(
-        approval.request_id, approval.approval_id, "wrong_password"
-    )
-    return _WRONG_PASSWORD
+    if proof.wrong is not None:
+        because = "wrong_password" if proof.wrong == "password" else "passkey_not_valid"
+        approvals = services.ledger.of(person.tenant).approvals
+        await approvals.reject(approval.request_id, approval.approval_id, because)
+    return _WRONG_PASSWORD if proof.wrong == "password" else _NOTICES["not_proven"]
 
 
 def _notice(decided: Decided) -> Notice:

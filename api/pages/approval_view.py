@@ -20,7 +20,7 @@ from api.pages.rendering import render
 from api.pages.story import Predecessor, decision_of, outcome, predecessor, story, symbol, voided_on
 from api.pages.views import decided_by, find_approval, row, switched_off, tool_title, workflow_url
 from api.pages.waiting import Asked, next_waiting
-from api.proving import ways_of
+from api.proving import ways_to_approve
 from ledger.chain import EventRow
 from ledger.principals import Person
 from ledger.records import CallRecord
@@ -95,7 +95,7 @@ async def show(
         kept=asked.query(),
         next_waiting=None if is_open else await next_waiting(services, person, asked.filter),
         temporal_url=workflow_url(services, record.workflow_id),
-        ways=ways_of(person, services, path_of(approval)),
+        ways=await ways_to_approve(person, services, approval, path_of(approval)),
     )
     if notice is not None and notice.wait is not None:
         response.headers["Retry-After"] = str(notice.wait)

@@ -74,6 +74,9 @@ INSERT INTO views (approval_id, tenant, viewer) VALUES ($1, $2, $3) ON CONFLICT 
 -- What people decided on these approvals, in order.
 SELECT * FROM decisions WHERE approval_id = ANY($1::text[]) ORDER BY decided_at, decision_id
 
+-- name: tenant_of_approval
+SELECT tenant FROM approvals WHERE approval_id = $1
+
 -- name: approval_of_request
 -- The newest approval of a tenant's call.
 SELECT approval_id FROM approvals WHERE request_id = $1 AND tenant = $2 ORDER BY requested_at DESC LIMIT 1

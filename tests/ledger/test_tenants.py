@@ -69,6 +69,9 @@ async def _fill(ledger: Ledger, tenant: str) -> None:
     identities = ledger.principals.identities
     assert await identities.link(f"ana-{tenant}", "https://login.example.com", f"subject-{tenant}") == "linked"
     assert await identities.grant(f"ana-{tenant}", Grant(role="finance", tool="*", currency="USD", up_to=50_000))
+    key = f"key-{tenant}".encode()
+    await own.passkeys.add(tenant, f"ana-{tenant}", credential_id=key, name="laptop", public_key=key, sign_count=0)
+    await own.passkeys.new_nonce(tenant, f"ana-{tenant}", "add")
     await ledger.principals.open_run(
         Principal("service", tenant, "runtime"),
         agent_id="support-bot",
