@@ -372,6 +372,17 @@ async def test_approving_records_and_delivers_one_signed_decision(desk: Office) 
     assert 'http-equiv="refresh"' not in html
 
 
+async def test_who_decides_is_who_is_signed_in_whatever_the_form_says(desk: Office) -> None:
+    approval = await desk.park()
+    client = await sign_in(desk)
+    claims = {"approver": "ben", "username": "ben", "tenant": "other", "roles": "leads", "on_behalf_of": "ben"}
+    form = {**await form_of(client, approval), **claims, "decision": "approve"}
+    assert (await post_decision(client, approval, form)).status_code == 303
+    decided = await desk.ledger.approvals.get(TENANT, approval.approval_id)
+    assert decided is not None
+    assert [(each.approver, each.tenant) for each in decided.decisions] == [("ana", TENANT)]
+
+
 async def test_denying_keeps_the_reason(desk: Office) -> None:
     approval = await desk.park()
     client = await sign_in(desk)

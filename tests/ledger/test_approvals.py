@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -10,6 +11,7 @@ from ledger.inbox import Filter
 from ledger.ledger import Ledger
 from schemas.switches import Deadlines
 from tests.ledger.refunds import decide, decision, new_binding, open_ledger, parked
+from tests.ledger.stopped_clock import StoppedClock
 
 
 async def _types(ledger: Ledger, request_id: str) -> list[str]:
@@ -86,6 +88,22 @@ async def test_after_the_deadline_nothing_is_decided_even_before_anyone_closed_i
     assert record.status == "pending_approval"
     assert (await ledger.approvals.expire(approval.request_id)).status == "expired"
     assert (await decide(ledger, approval))[0] is Verdict.EXPIRED
+
+
+@pytest.mark.parametrize(
+    ("off_by", "expected"), [(-1, Verdict.RECORDED), (0, Verdict.EXPIRED), (1, Verdict.EXPIRED)], ids=str
+)
+async def test_a_millisecond_decides(stopped: tuple[Ledger, StoppedClock], off_by: int, expected: Verdict) -> None:
+    ledger, clock = stopped
+    approval = await parked(ledger)
+    await clock.set(approval.expires_at + timedelta(milliseconds=off_by))
+    assert (await decide(ledger, approval))[0] is expected
+    # Whatever the decision itself says about when it was made.
+    late = await parked(ledger)
+    await clock.set(late.expires_at + timedelta(milliseconds=off_by))
+    assert (await decide(ledger, late, decided_at=late.requested_at))[0] is expected
+    closed = await ledger.approvals.expire(late.request_id)
+    assert (closed.status == "expired") == (expected is Verdict.EXPIRED)
 
 
 async def test_expiry_before_the_deadline_does_nothing(ledger: Ledger) -> None:

@@ -6,7 +6,6 @@ import json
 import sys
 import tracemalloc
 from collections import Counter
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,26 +23,16 @@ from ledger.records import CallRecord
 from schemas.codes import Code
 from schemas.effects import Confirmed, Failed
 from schemas.replies import Reply
+from tests.ledger.conftest import NOON
 from tests.ledger.policies import HOLD, small
-from tests.ledger.refunds import CATALOG, POLICY, TOOL, Refund, advance, decide, exchange, new_binding, open_ledger
+from tests.ledger.refunds import CATALOG, POLICY, TOOL, Refund, advance, decide, exchange, new_binding
 from tests.ledger.stopped_clock import StoppedClock
 from tools.protocol import WriteTool
 
 ROOT = Path(__file__).parents[2]
-NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 THREE_AN_HOUR = "limits: [{name: few, per: customer, window: 1h, max: 3}]"
 ONE_A_RUN = "limits: [{name: one, per: run, max: 1}]"
-
-
-@pytest.fixture
-async def stopped(database: str) -> AsyncIterator[tuple[Ledger, StoppedClock]]:
-    """A ledger whose database's clock stands still."""
-    clock = await StoppedClock.install(database)
-    await clock.set(NOON)
-    async with open_ledger(database) as opened:
-        yield opened, clock
-    await clock.close()
 
 
 Stopped = tuple[Ledger, StoppedClock]
