@@ -24,6 +24,7 @@ NotAmended = Literal[
     "not_found",
     "not_yours",
     "reason_required",
+    "claimed",
     "not_amendable",
     "unchanged",
     "invalid",
@@ -70,6 +71,8 @@ async def amend(
         return Amended(None, "not_yours")
     if not reason.strip():
         return Amended(None, "reason_required")
+    if approval.claimed_by is not None and not decider.is_one(approval.claimed_by.username):
+        return Amended(None, "claimed")
     entry = services.catalog.get(approval.tool)
     if entry is None or not changes or not set(changes) <= set(amendable(services, approval)):
         return Amended(None, "not_amendable")

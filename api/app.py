@@ -21,7 +21,7 @@ from api.pages.security import SecurityHeaders
 from api.problems import Refused, on_refused
 from api.tracing import RequestSpans
 from schemas.base import Model
-from schemas.decisions import Approval
+from schemas.decisions import Approval, ClaimedBy
 from schemas.replies import VERSION
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -67,6 +67,9 @@ _MODELS: dict[type[Model], str] = {
     approvals.DecisionTaken: "serialization",
     approvals.MoreTime: "validation",
     approvals.DeadlineMoved: "serialization",
+    approvals.TakeClaim: "validation",
+    approvals.Release: "validation",
+    ClaimedBy: "serialization",
     Approval: "serialization",
 }
 

@@ -9,8 +9,9 @@ from pydantic import JsonValue, StringConstraints
 
 from api import cursors
 from api.authentication import Approver
+from api.claiming import NotClaimed, claim, release
 from api.context import Services
-from api.deciding import Decider, Refused, decide
+from api.deciding import Decided, Decider, Refused, decide
 from api.edge import json_object
 from api.extending import NotExtended, extend
 from api.openapi import BODY, QUERY, answer, plain_problem, problems, takes
@@ -19,7 +20,7 @@ from api.problems import refuse, send_plain_problem
 from ledger.inbox import Filter
 from schemas.base import Model
 from schemas.codes import Code
-from schemas.decisions import Approval
+from schemas.decisions import Approval, ClaimedBy
 from schemas.ids import is_approval_id
 from schemas.replies import Explanation
 
@@ -34,6 +35,7 @@ _REFUSALS: dict[Refused, tuple[int, str]] = {
         403,
         "Approving this takes a proof of who you are that no token is: approve it on its page. Denying takes none.",
     ),
+    "claimed": (409, "{claimed_by} is reading it: take it over first (claim, with take_over), or leave it to them."),
     "already_decided": (409, "It was already decided; the first decision stands."),
     "replaced": (409, "People are asked anew, as {successor}: read that one."),
     "expired": (409, "The deadline has passed; nothing was done."),
@@ -71,6 +73,24 @@ class MoreTime(Model):
 
     expires_at: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")]
     reason: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+
+
+class TakeClaim(Model):
+    """Body of `POST /v1/approvals/{id}/claim`. `take_over`: also from somebody else."""
+
+    take_over: bool = False
+
+
+class Release(Model):
+    """Body of `POST /v1/approvals/{id}/release`: an empty object."""
+
+
+_NOT_CLAIMED: dict[NotClaimed, tuple[int, str]] = {
+    "not_found": (404, "There is no such approval."),
+    "not_yours": (403, "This is not yours to decide."),
+    "claimed": (409, "{claimed_by} is reading it: take it over (take_over), or leave it to them."),
+    "already_decided": (409, "It no longer waits for anyone."),
+}
 
 
 class DeadlineMoved(Model):
@@ -156,7 +176,7 @@ async def post_decision(approval_id: str, request: Request, approver: Approver, 
     )
     if decided.refused is not None:
         status, detail = _REFUSALS[decided.refused]
-        return send_plain_problem(status, "Not decided", detail.format(successor=decided.successor))
+        return send_plain_problem(status, "Not decided", _said(detail, decided))
     return JSONResponse({"status": decided.status})
 
 
@@ -185,6 +205,47 @@ async def post_deadline(approval_id: str, request: Request, approver: Approver, 
         status, detail = _NOT_EXTENDED[extended.refused]
         return send_plain_problem(status, "No more time was given", detail)
     return JSONResponse({"expires_at": asked.expires_at})
+
+
+def _said(detail: str, decided: Decided) -> str:
+    by = decided.claimed_by.display_name if decided.claimed_by else ""
+    return detail.format(successor=decided.successor, claimed_by=by)
+
+
+@router.post(
+    "/{approval_id}/claim",
+    responses={
+        200: answer(ClaimedBy, "It is theirs to decide"),
+        **problems(invalid=BODY),
+        403: plain_problem("Not yours to decide", Code.FORBIDDEN),
+        404: _NO_SUCH,
+        409: plain_problem("Somebody else is reading it, or it no longer waits"),
+    },
+    openapi_extra=takes("approver", TakeClaim),
+)
+async def post_claim(approval_id: str, request: Request, approver: Approver, services: Services) -> Response:
+    """Say that one is reading it: for a quarter of an hour, or as long again, nobody else decides it."""
+    asked = parse(TakeClaim, await json_object(request))
+    claimed = await claim(services, Decider.of(approver), approval_id, take_over=asked.take_over)
+    if claimed.refused is not None or claimed.by is None:
+        status, detail = _NOT_CLAIMED[claimed.refused or "already_decided"]
+        by = claimed.by.display_name if claimed.by else ""
+        return send_plain_problem(status, "Not claimed", detail.format(claimed_by=by))
+    return JSONResponse(claimed.by.model_dump(mode="json"))
+
+
+@router.post(
+    "/{approval_id}/release",
+    status_code=204,
+    responses={**problems(invalid=BODY), 404: _NO_SUCH},
+    openapi_extra=takes("approver", Release),
+)
+async def post_release(approval_id: str, request: Request, approver: Approver, services: Services) -> Response:
+    """Let others read it. Of what is not theirs nothing changes."""
+    parse(Release, await json_object(request))
+    if not await release(services, Decider.of(approver), approval_id):
+        return send_plain_problem(404, "Not found", _REFUSALS["not_found"][1])
+    return Response(status_code=204)
 
 
 def approval_json(approval: Approval) -> dict[str, JsonValue]:

@@ -1,5 +1,6 @@
 """The one way in which a person's verdict becomes a decision: authorised, signed, recorded, then delivered."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -10,9 +11,10 @@ from temporalio.service import RPCError
 from api.context import Context
 from api.reach import covering
 from ledger.approvals import Through, Verdict
+from ledger.database import UNAVAILABLE
 from ledger.people import NOBODY, Objection, Standing, names_of, objection_to
 from ledger.principals import Person, Principal
-from schemas.decisions import Approval, HumanDecision, SignedDecision
+from schemas.decisions import Approval, ClaimedBy, HumanDecision, SignedDecision
 from schemas.ids import is_approval_id, new_decision_id
 from schemas.proofs import Proof
 
@@ -24,6 +26,7 @@ Refused = Literal[
     "over_limit",
     "reason_required",
     "not_proven",
+    "claimed",
     "already_decided",
     "replaced",
     "expired",
@@ -47,15 +50,25 @@ class Decider:
         name = who.username if isinstance(who, Person) else who.name
         return cls(who.tenant, name, who.roles, who.standing)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name of the person, with all their accounts'."""
+        return self.standing.names | names_of(self.username) | {self.username}
+
+    def is_one(self, username: str) -> bool:
+        """Whether it is an account of theirs."""
+        return not self.names.isdisjoint({username, *names_of(username)})
+
 
 @dataclass(frozen=True, slots=True)
 class Decided:
     """The outcome: either a status or why not. `waiting_for_second`: another person has to approve as well. `replaced`:
-    people are asked anew, by `successor`."""
+    people are asked anew, by `successor`. `claimed`: somebody else is reading it, `claimed_by`."""
 
     status: Literal["approved", "denied", "waiting_for_second"] | None
     refused: Refused | None = None
     successor: str | None = None
+    claimed_by: ClaimedBy | None = None
 
 
 def why_not(decider: Decider, approval: Approval, verdict: Choice = "approve") -> Objection | None:
@@ -97,6 +110,8 @@ async def decide(
         return Decided(None, "over_limit" if objection == "over_limit" else "not_yours")
     if verdict == "deny" and not reason.strip():
         return Decided(None, "reason_required")
+    if approval.claimed_by is not None and not decider.is_one(approval.claimed_by.username):
+        return Decided(None, "claimed", claimed_by=approval.claimed_by)
     decision = HumanDecision(
         decision_id=new_decision_id(),
         approval_id=approval_id,
@@ -121,6 +136,9 @@ async def decide(
             )
             return Decided("approved" if verdict == "approve" else "denied")
         case Verdict.WAITING:
+            # Their part is done; it is for somebody else to read now.
+            with suppress(*UNAVAILABLE):
+                await services.ledger.of(decider.tenant).claims.release(decider.tenant, approval_id)
             return Decided("waiting_for_second")
         case Verdict.ALREADY_DECIDED if record is not None and record.approval_id not in (None, approval_id):
             return Decided(None, "replaced", record.approval_id)

@@ -14,7 +14,7 @@ _LONGEST_SECRET = 100
 
 
 # Where the forms of a page are sent that has another address.
-_FORMS_OF_A_PAGE = ("decision", "deadline")
+_FORMS_OF_A_PAGE = ("decision", "deadline", "claim", "release")
 
 
 class NotSignedInError(Exception):

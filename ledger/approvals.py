@@ -10,6 +10,7 @@ import asyncpg
 
 from ledger.calls import Calls
 from ledger.cards import open_card
+from ledger.claims import claims_on
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.passkeys import accept
@@ -364,17 +365,20 @@ class Approvals:
         """Rows as what people are shown, with their decisions."""
         keys = await self._keys.of_ids(connection, {row["key_id"] for row in rows})
         approvals = [open_card(row, keys[row["key_id"]]) for row in rows]
+        waiting = [approval.approval_id for approval in approvals if approval.status == "open"]
+        claims = await claims_on(connection, waiting)
         decided = [approval.approval_id for approval in approvals if approval.status != "open" or approval.people > 1]
         rows = await connection.fetch(_SQL["decisions_on"], decided) if decided else []
         bodies = [(row, await self._decision_body(connection, row)) for row in rows]
         return [
             approval.model_copy(
                 update={
+                    "claimed_by": claims.get(approval.approval_id),
                     "decisions": tuple(
                         _decision(approval, row, body)
                         for row, body in bodies
                         if row["approval_id"] == approval.approval_id
-                    )
+                    ),
                 }
             )
             for approval in approvals

@@ -7,6 +7,7 @@ from ledger.alerts import Alerts
 from ledger.approvals import Approvals
 from ledger.attempts import Attempts
 from ledger.calls import Calls
+from ledger.claims import Claims
 from ledger.data_keys import DataKeys
 from ledger.database import Database, Pool
 from ledger.diagnostics import Diagnostics
@@ -41,6 +42,7 @@ class TenantLedger:
     notices: Notices
     related: Related
     passkeys: Passkeys
+    claims: Claims
 
     @classmethod
     def over(cls, pool: Pool, keys: DataKeys) -> "TenantLedger":
@@ -60,6 +62,7 @@ class TenantLedger:
             Notices(pool),
             Related(pool, keys),
             Passkeys(pool),
+            Claims(pool),
         )
 
 

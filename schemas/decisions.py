@@ -78,6 +78,15 @@ class SignedDecision(Model):
     token: str
 
 
+class ClaimedBy(Model):
+    """Who says that they are reading an approval, until when that stands."""
+
+    username: str
+    display_name: str
+    since: datetime
+    until: datetime
+
+
 ApprovalStatus = Literal["open", "granted", "denied", "expired", "voided", "withdrawn"]
 
 
@@ -116,6 +125,8 @@ class Approval(Model):
     expires_at: datetime
     closed_at: datetime | None = None
     decisions: tuple[HumanDecision, ...] = ()
+    claimed_by: ClaimedBy | None = None
+    """Who reads it just now; until they let it go or somebody takes it over, nobody else decides it."""
     untrusted: dict[str, str]
     """The agent's own words, by argument name."""
     agent_id: str

@@ -32,6 +32,11 @@ _NOT_YOURS = PageError(HTTPStatus.FORBIDDEN, "This is not yours to change", "Not
 _CLOSED = PageError(
     HTTPStatus.CONFLICT, "This no longer waits for anyone", "Nothing was changed. What became of it is on its page."
 )
+_CLAIMED = PageError(
+    HTTPStatus.CONFLICT,
+    "Somebody else is reading this",
+    "Nothing was changed. Take it over on its page first, or leave it to them.",
+)
 _FIXED = PageError(
     HTTPStatus.CONFLICT,
     "Nothing of this can be changed",
@@ -80,7 +85,7 @@ async def amendment(
         return _page(request, services, person, approval, form, f"The policy does not allow that: {amended.because}.")
     if amended.refused in _SENTENCES:
         return _page(request, services, person, approval, form, _SENTENCES[amended.refused])
-    raise _CLOSED
+    raise _CLAIMED if amended.refused == "claimed" else _CLOSED
 
 
 async def _waiting(services: Context, person: Person, approval_id: str) -> Approval:

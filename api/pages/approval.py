@@ -139,6 +139,12 @@ async def _proof(
 
 
 def _notice(decided: Decided) -> Notice:
-    if decided.refused is None or decided.refused not in _NOTICES:
+    if decided.refused is None or decided.refused not in (*_NOTICES, "claimed"):
         raise NO_SUCH_APPROVAL
+    if decided.claimed_by is not None:
+        return Notice(
+            HTTPStatus.CONFLICT,
+            f"{decided.claimed_by.display_name} is reading this, so your decision was not taken. "
+            "Take it over first, or leave it to them.",
+        )
     return _NOTICES[decided.refused]

@@ -18,13 +18,13 @@ from api.pages.fields import Change, argument_fields, changes, deciding_fields, 
 from api.pages.related import Related, refund_tools, related
 from api.pages.rendering import render
 from api.pages.story import Predecessor, decision_of, outcome, predecessor, story, symbol, voided_on
-from api.pages.views import decided_by, find_approval, row, switched_off, tool_title, workflow_url
+from api.pages.views import decided_by, decider, find_approval, row, switched_off, tool_title, workflow_url
 from api.pages.waiting import Asked, next_waiting
 from api.proving import ways_to_approve
 from ledger.chain import EventRow
 from ledger.principals import Person
 from ledger.records import CallRecord
-from schemas.decisions import Approval
+from schemas.decisions import Approval, ClaimedBy
 from schemas.events import Event
 from schemas.switches import SwitchOff
 
@@ -95,6 +95,7 @@ async def show(
         kept=asked.query(),
         next_waiting=None if is_open else await next_waiting(services, person, asked.filter),
         temporal_url=workflow_url(services, record.workflow_id),
+        claim=_claim(approval, person),
         ways=await ways_to_approve(person, services, approval, path_of(approval)),
     )
     if notice is not None and notice.wait is not None:
@@ -118,6 +119,19 @@ async def _while_open(
         beside.alike(approval),
     )
     return off, related(earlier, alike)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who is reading it; `mine`: the person who looks."""
+
+    by: ClaimedBy
+    mine: bool
+
+
+def _claim(approval: Approval, person: Person) -> Claim | None:
+    by = approval.claimed_by
+    return None if by is None else Claim(by, decider(person).is_one(by.username))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ _UNTAKEN: dict[str, str] = {
     "not_yours": "It is not yours to decide. Nothing was decided.",
     "over_limit": "It is more than is yours to approve. It waits as before.",
     "not_proven": "Approving it takes a proof that it is you: do that on its own page. It waits as before.",
+    "claimed": "Somebody else is reading it. Take it over on its page first, or leave it to them.",
+    "replaced": "People are asked anew about it. Decide on the new request.",
     "already_decided": "It was decided already. What was decided stands.",
     "expired": "Its deadline has passed. Nothing was done.",
     "stale": "It has changed since you read it. It waits as before; read it again.",

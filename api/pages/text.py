@@ -8,6 +8,7 @@ from babel.dates import format_datetime
 from babel.numbers import format_currency
 from markupsafe import Markup, escape
 
+from api.pages.lookalikes import lookalikes
 from schemas.money import Money, exponent
 
 _LOCALE = "en_US"
@@ -15,6 +16,7 @@ _LOCALE = "en_US"
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _MOST_MARKS = 2
 _MINUTE = 60
+_EMPTY_LINES = re.compile(r"((?:[ \t]*\n){4,})")
 _PLAIN = re.compile(r"[\n\t -~]*")
 
 
@@ -61,24 +63,34 @@ def time_tag(at: datetime, words: str | None = None) -> Markup:
 def visible(text: str, cap: int | None = None) -> Markup:
     """`text` escaped, with every character that is drawn as nothing or moves others shown as its code point.
 
-    Direction controls, zero-width and control characters, odd spaces, tags, unassigned and private ones, and a pile of
-    combining marks. Cut after `cap` characters, saying how many there are.
+    Direction controls, zero-width and control characters, odd spaces, tags, unassigned and private ones, a pile of
+    combining marks, letters that pass for others, and empty lines that push the rest away. Cut after `cap` characters,
+    saying how many there are.
     """
     kept = text[:cap]
-    # Nearly all texts hide nothing, and need no look at each character. What claims to be markup is text all the same.
-    shown = escape(str(kept)) if _PLAIN.fullmatch(kept) else _looked_through(kept)
+    pieces = _EMPTY_LINES.split(kept)
+    shown = _piece(pieces[0])
+    for lines, piece in zip(pieces[1::2], pieces[2::2], strict=True):
+        shown += Markup('<span class="hidden-character">‹{} line breaks›</span>\n').format(lines.count("\n"))
+        shown += _piece(piece)
     left = len(text) - len(kept)
     if left:
         shown += Markup('<span class="cut">… {} more characters are not shown</span>').format(f"{left:,}")
     return shown
 
 
+def _piece(text: str) -> Markup:
+    # Nearly all texts hide nothing, and need no look at each character. What claims to be markup is text all the same.
+    return escape(str(text)) if _PLAIN.fullmatch(text) else _looked_through(text)
+
+
 def _looked_through(text: str) -> Markup:
     shown: list[Markup] = []
-    marks = 0
-    for character in text:
+    marks, imitations = 0, lookalikes(text)
+    for n, character in enumerate(text):
         marks = marks + 1 if unicodedata.combining(character) or unicodedata.category(character) == "Me" else 0
-        shown.append(_marked(character) if _hides(character) or marks > _MOST_MARKS else escape(character))
+        marked = n in imitations or _hides(character) or marks > _MOST_MARKS
+        shown.append(_marked(character) if marked else escape(character))
     return Markup("").join(shown)
 
 

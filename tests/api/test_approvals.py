@@ -246,6 +246,27 @@ async def test_a_stranger_moves_no_deadline(api: Api, tenant: Tenant) -> None:
     assert (await _extend(tenant, parked, token, **body)).status_code == 403
 
 
+async def test_another_console_claims_takes_over_and_lets_go(api: Api, tenant: Tenant) -> None:
+    parked = await tenant.parked()
+    path, body = f"/v1/approvals/{parked['approval_id']}", {"take_over": True}
+    await api.person(tenant.name, f"cleo{tenant.name}", "finance")
+    _, hers = await api.service.core.ledger.principals.issue("approver", tenant.name, f"cleo{tenant.name}")
+    claimed = await api.post(f"{path}/claim", tenant.approver_token, json={})
+    assert claimed.status_code == 200
+    assert set(claimed.json()) == {"username", "display_name", "since", "until"}
+    listed = (await api.get("/v1/approvals", hers)).json()["approvals"]
+    assert listed[0]["claimed_by"] == claimed.json()
+    refused = await _decide(tenant, parked, hers)
+    assert (refused.status_code, claimed.json()["display_name"] in refused.json()["detail"]) == (409, True)
+    assert (await api.post(f"{path}/claim", hers, json={})).status_code == 409
+    assert (await api.post(f"{path}/claim", hers, json={"take_over": "yes"})).status_code == 422
+    assert (await api.post(f"{path}/claim", hers, json=body)).status_code == 200
+    assert (await _decide(tenant, parked)).status_code == 409
+    assert (await api.post(f"{path}/release", hers, json={})).status_code == 204
+    assert (await _decide(tenant, parked)).json() == {"status": "approved"}
+    assert (await api.post(f"{path}/claim", hers, json=body)).status_code == 409
+
+
 def _later(approval: dict[str, Any], **more: int) -> str:
     moved = datetime.fromisoformat(approval["expires_at"]) + timedelta(**more)
     return moved.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -51,6 +51,9 @@ async def _fill(ledger: Ledger, tenant: str) -> None:
     own = ledger.of(tenant)
     approval = await parked(ledger, binding=new_binding(tenant=tenant))
     await own.approvals.viewed(approval, f"ana-{tenant}")
+    assert await own.claims.claim(
+        tenant, approval.approval_id, f"ana-{tenant}", names=[f"ana-{tenant}"], take_over=False
+    )
     await decide(ledger, approval)
     await ledger.database.tenant(tenant).execute(
         "INSERT INTO diagnostics (request_id, tenant, key_id, body) VALUES ($1, $2, 'dk_example', '')",
