@@ -37,7 +37,7 @@ function helpOf() {
 }
 
 function opener(help) {
-  const button = make("button", { type: "button", className: "plain keys", textContent: "Keys" });
+  const button = make("button", { type: "button", className: "plain key-help", textContent: "Keys" });
   button.addEventListener("click", () => help.showModal());
   document.querySelector(".who")?.before(button);
 }
@@ -56,8 +56,14 @@ function select() {
 }
 
 function approve() {
-  const button = document.querySelector("#decide button[value=approve]");
+  const button = document.querySelector("#decide button.primary, #decide button[formaction]");
   if (!button || button.disabled) return;
+  // What has to be filled in before, such as a password.
+  const missing = button.formNoValidate ? null : button.form.querySelector("input:invalid");
+  if (missing) {
+    missing.focus();
+    return;
+  }
   const hint = make("p", { className: "hint" });
   hint.setAttribute("role", "status");
   button.before(hint);

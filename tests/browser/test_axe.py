@@ -1,7 +1,7 @@
 """axe-core (https://github.com/dequelabs/axe-core) finds nothing wrong with any page, in any look, with scripts."""
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,10 +10,12 @@ from playwright.async_api import Browser, Page, expect
 
 from ledger.cards import FLOOD
 from ledger.people import Grant
+from schemas.diagnostics import Diagnostic, RawException, StepName
 from schemas.ids import new_approval_id
 from tests.api.parked import TENANT, Office, ask_for_review, confirm, facts, lose_answer
 from tests.browser.conftest import LOOKS, in_browser
 from tests.browser.test_pages import HOSTILE, sign_in
+from tests.browser.test_passkeys import add_passkey, by_name, with_authenticator
 from tests.gateways.peers.programs import PEERS
 
 pytestmark = in_browser
@@ -28,12 +30,12 @@ class Looker:
 
     def __init__(self, page: Page, base: str, axe: str) -> None:
         self.page = page
-        self._base = base
+        self.base = base
         self._axe = axe
         self.found: dict[str, list[str]] = {}
 
     async def at(self, name: str, path: str) -> None:
-        answer = await self.page.goto(self._base + path)
+        answer = await self.page.goto(self.base + path)
         assert answer is not None
         assert answer.status == (404 if name == "problem" else 200), f"{name}: {answer.status}"
         await self.here(name)
@@ -105,9 +107,28 @@ async def test_axe_finds_nothing_on_what_approvers_see(served: Served, looker: L
     await looker.here("batch, without a reason")
     await page.get_by_role("button", name="Approve these 2").click()
     await looker.here("batch, done")
+    await expect(page.get_by_role("button", name="Keys")).to_be_visible()
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     await looker.here("keys")
+    assert looker.found == {}
+
+
+async def test_axe_finds_nothing_on_the_pages_of_passkeys(served: Served, looker: Looker) -> None:
+    office, base = by_name(served)
+    page, looker.base = looker.page, base
+    approval = await office.park(proof="passkey")
+    session, authenticator = await with_authenticator(page)
+    await sign_in(page, base)
+    await looker.at("account", "/account")
+    await add_passkey(page, base)
+    await expect(page.get_by_text("not used yet")).to_be_visible()
+    await looker.here("account, with a passkey")
+    await session.send("WebAuthn.removeVirtualAuthenticator", {"authenticatorId": authenticator})
+    await looker.at("approval, by passkey", f"/approvals/{approval.approval_id}")
+    await page.get_by_role("button", name="Approve with a passkey").click()
+    await expect(page.get_by_text("Your passkey signs")).to_be_visible()
+    await looker.here("passkey")
     assert looker.found == {}
 
 
@@ -163,6 +184,8 @@ async def test_axe_finds_nothing_on_what_operators_see(served: Served, looker: L
     await office.decide(denied, "deny", reason="No.")
     await lose_answer(office.ledger, approval.request_id)
     await ask_for_review(office.ledger, approval.request_id)
+    for step in ("execute", "inspect"):
+        await office.ledger.diagnostics.store(_account(approval.request_id, step), TENANT)
     await office.ledger.switches.turn_off(TENANT, "tool:cancel_order", by="otto", reason=HOSTILE)
     await sign_in(page, base, username="olga")
     for name, path in {
@@ -171,8 +194,10 @@ async def test_axe_finds_nothing_on_what_operators_see(served: Served, looker: L
         "switches": "/operations/switches?agent=support-bot-7",
         "switch on": "/operations/switches?on=tool:cancel_order",
         "review": f"/operations/review/{approval.request_id}",
+        "diagnostics": f"/operations/diagnostics/{approval.request_id}",
     }.items():
         await looker.at(name, path)
+    await page.goto(f"{base}/operations/review/{approval.request_id}")
     yes = page.locator("form", has=page.get_by_role("heading", name="It happened"))
     await yes.get_by_label("Its id at the other system").fill("re_found")
     await yes.get_by_label("How you know").fill("Seen in the gateway's dashboard, as succeeded.")
@@ -185,3 +210,11 @@ async def test_axe_finds_nothing_on_what_operators_see(served: Served, looker: L
     await form.get_by_role("button").click()
     await looker.here("switch off")
     assert looker.found == {}
+
+
+def _account(request_id: str, step: StepName) -> Diagnostic:
+    failure = RawException(type="example.Timeout", text=HOSTILE, traceback=f"Traceback\n{HOSTILE}")
+    now = datetime.now(UTC)
+    return Diagnostic(
+        request_id=request_id, step=step, began_at=now, elapsed_ms=3, tool="issue_refund", failure=failure
+    )

@@ -2,13 +2,18 @@
 
 from datetime import timedelta
 
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from tests.api.parked import Office, confirm
 from tests.browser.conftest import NewPage, in_browser, shoot
 from tests.browser.test_pages import sign_in
 
 pytestmark = in_browser
+
+
+async def ready(page: Page) -> None:
+    """Until the script has run, which adds the button of its help."""
+    await expect(page.get_by_role("button", name="Keys")).to_be_visible()
 
 
 async def test_a_person_decides_with_the_keyboard_alone(served: tuple[Office, str], new_page: NewPage) -> None:
@@ -21,6 +26,7 @@ async def test_a_person_decides_with_the_keyboard_alone(served: tuple[Office, st
     page.on("pageerror", lambda error: problems.append(str(error)))
     await sign_in(page, base)
     await page.goto(f"{base}/?tool=cancel_order")
+    await ready(page)
     await page.keyboard.press("j")
     await expect(page.get_by_role("link", name="The first")).to_be_focused()
     await page.keyboard.press("j")
@@ -30,6 +36,7 @@ async def test_a_person_decides_with_the_keyboard_alone(served: tuple[Office, st
     await page.keyboard.press("o")
     await expect(page.get_by_role("heading", level=1)).to_have_text("The first")
     # To the button, not through it; and away again.
+    await ready(page)
     await page.keyboard.press("a")
     await expect(page.get_by_role("button", name="Approve")).to_be_focused()
     await expect(page.get_by_text("Press Enter to approve.")).to_be_visible()
@@ -46,9 +53,11 @@ async def test_a_person_decides_with_the_keyboard_alone(served: tuple[Office, st
     assert office.temporal.signals == []
     await page.keyboard.press("u")
     await page.wait_for_url(f"{base}/?tool=cancel_order")
+    await ready(page)
     await page.keyboard.press("j")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", level=1)).to_have_text("The first")
+    await ready(page)
     await page.keyboard.press("a")
     await page.keyboard.press("Enter")
     await expect(page.get_by_text("Approved, being carried out")).to_be_visible()
@@ -60,11 +69,25 @@ async def test_a_person_decides_with_the_keyboard_alone(served: tuple[Office, st
     assert problems == []
 
 
+async def test_the_key_leads_to_the_password_that_approving_takes(
+    served: tuple[Office, str], new_page: NewPage
+) -> None:
+    office, base = served
+    approval = await office.park(proof="reauthenticated")
+    page = await new_page(scripts=True)
+    await sign_in(page, base, f"/approvals/{approval.approval_id}")
+    await ready(page)
+    await page.keyboard.press("a")
+    await expect(page.get_by_label("Your password")).to_be_focused()
+    await expect(page.get_by_text("Press Enter to approve.")).to_have_count(0)
+
+
 async def test_the_help_says_the_keys_and_turns_them_off(served: tuple[Office, str], new_page: NewPage) -> None:
     office, base = served
     await office.park()
     page = await new_page(scripts=True)
     await sign_in(page, base)
+    await ready(page)
     await page.keyboard.press("?")
     helped = page.get_by_role("dialog", name="Keys")
     await expect(helped).to_be_visible()
@@ -75,6 +98,7 @@ async def test_the_help_says_the_keys_and_turns_them_off(served: tuple[Office, s
     await page.keyboard.press("j")
     await expect(page.locator("main .rows a").first).not_to_be_focused()
     await page.reload()
+    await ready(page)
     await page.keyboard.press("?")
     await expect(helped).to_be_hidden()
     # They come back where they were turned off.
