@@ -35,6 +35,7 @@ async def test_a_person_decides_with_the_keyboard_alone(served: tuple[Office, st
     await page.keyboard.press("k")
     await page.keyboard.press("o")
     await expect(page.get_by_role("heading", level=1)).to_have_text("The first")
+    await page.wait_for_load_state("load")
     # To the button, not through it; and away again.
     await ready(page)
     await page.keyboard.press("a")

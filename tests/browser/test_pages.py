@@ -24,6 +24,8 @@ async def sign_in(page: Page, base: str, path: str = "/", username: str = "ana")
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Sign in").click()
     await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    # Until then no script runs, and no key is heard.
+    await page.wait_for_load_state("load")
 
 
 async def test_sign_in_read_and_approve(served: Served, page: Page) -> None:
