@@ -3,6 +3,7 @@
 from activities.services import Services
 from ledger.approvals import Verdict
 from ledger.assertions import holds
+from ledger.people import how_many
 from ledger.records import CallRecord
 from ledger.signing import BadDecision
 from schemas.decisions import HumanDecision
@@ -39,9 +40,14 @@ class Decisions:
                 # How old it is, is for one clock to say: the one that judges it later, too.
                 valid[decision.approver.casefold()] = decision.model_copy(update={"decided_at": recorded_at})
         digests = {decision.action_digest for decision in valid.values()}
-        # Accounts of one person count once.
-        persons = await approvals.persons(record.tenant, list(valid))
-        if len({persons.get(name, name) for name in valid}) < record.details.people or len(digests) != 1:
+        # Accounts of one person count once, and so do whoever lent a right and whoever used it.
+        whose = [
+            [name.casefold() for name in (each.approver, each.on_behalf_of) if name is not None]
+            for each in valid.values()
+        ]
+        persons = await approvals.persons(record.tenant, [name for names in whose for name in names])
+        approvers = [frozenset(persons.get(name, name) for name in names) for names in whose]
+        if how_many(approvers) < record.details.people or len(digests) != 1:
             return record, None
         return record, max(valid.values(), key=lambda decision: decision.decided_at)
 

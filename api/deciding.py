@@ -12,7 +12,7 @@ from api.context import Context
 from api.reach import covering
 from ledger.approvals import Through, Verdict
 from ledger.database import UNAVAILABLE
-from ledger.people import NOBODY, Objection, Standing, names_of, objection_to
+from ledger.people import NOBODY, Objection, Right, Standing, names_of, right_to
 from ledger.principals import Person, Principal
 from schemas.decisions import Approval, ClaimedBy, HumanDecision, SignedDecision
 from schemas.ids import is_approval_id, new_decision_id
@@ -71,12 +71,18 @@ class Decided:
     claimed_by: ClaimedBy | None = None
 
 
-def why_not(decider: Decider, approval: Approval, verdict: Choice = "approve") -> Objection | None:
-    """What keeps this person from deciding so, on whichever path they come; None when nothing does."""
+def right_of(decider: Decider, approval: Approval, verdict: Choice = "approve") -> Right | Objection:
+    """By what right this person decides so, on whichever path they come; or what keeps them from it."""
     known = decider.standing
     names = known.names | names_of(decider.username)
-    standing = Standing(known.person_id, names, decider.roles, known.grants)
-    return objection_to(standing, approval, datetime.now(UTC), verdict)
+    standing = Standing(known.person_id, names, decider.roles, known.grants, known.lent)
+    return right_to(standing, decider.username, approval, datetime.now(UTC), verdict)
+
+
+def why_not(decider: Decider, approval: Approval, verdict: Choice = "approve") -> Objection | None:
+    """What keeps this person from deciding so; None when nothing does."""
+    right = right_of(decider, approval, verdict)
+    return None if isinstance(right, Right) else right
 
 
 def may_decide(decider: Decider, approval: Approval, verdict: Choice = "approve") -> bool:
@@ -105,9 +111,9 @@ async def decide(
     approval = await approvals.get(decider.tenant, approval_id)
     if approval is None:
         return Decided(None, "not_found")
-    objection = why_not(decider, approval, verdict)
-    if objection is not None:
-        return Decided(None, "over_limit" if objection == "over_limit" else "not_yours")
+    right = right_of(decider, approval, verdict)
+    if not isinstance(right, Right):
+        return Decided(None, "over_limit" if right == "over_limit" else "not_yours")
     if verdict == "deny" and not reason.strip():
         return Decided(None, "reason_required")
     if approval.claimed_by is not None and not decider.is_one(approval.claimed_by.username):
@@ -124,6 +130,7 @@ async def decide(
         reason=reason.strip(),
         decided_at=datetime.now(UTC),
         proof=proof,
+        on_behalf_of=right.on_behalf_of,
     )
     if not decision.is_proven(approval.proof):
         return Decided(None, "not_proven")

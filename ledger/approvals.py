@@ -14,7 +14,7 @@ from ledger.claims import claims_on
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.passkeys import accept
-from ledger.people import Standing, names_of, objection_to, standing_of
+from ledger.people import Standing, how_many, names_of, objection_by, objection_to, standing_of
 from ledger.queries import load
 from ledger.records import CallRecord, Step
 from schemas.base import Model
@@ -124,7 +124,8 @@ class Approvals:
                 verdict = await self._judge(connection, row, decision, now)
             if verdict is Verdict.RECORDED:
                 if await self._insert_decision(connection, record, decision, token, through, now):
-                    approved_by = await connection.fetchval(_SQL["approved_by"], decision.approval_id)
+                    rows = await connection.fetch(_SQL["approved_by"], decision.approval_id)
+                    approved_by = how_many([frozenset(each["persons"]) for each in rows])
                     if decision.verdict == "approve" and approved_by < record.details.people:
                         verdict = Verdict.WAITING
                     step = _decided(record, decision, token, enough=verdict is Verdict.RECORDED)
@@ -155,7 +156,10 @@ class Approvals:
         if row["action_digest"] != decision.action_digest:
             return Verdict.STALE
         approval = await self._open(connection, row)
-        if not await self._is_theirs(connection, approval, decision.approver, decision.verdict, now):
+        theirs = await self._is_theirs(
+            connection, approval, decision.approver, decision.verdict, now, on_behalf_of=decision.on_behalf_of
+        )
+        if not theirs:
             return Verdict.NOT_THEIRS
         if not decision.is_proven(approval.proof):
             return Verdict.NOT_PROVEN
@@ -170,15 +174,27 @@ class Approvals:
         username: str,
         verdict: Literal["approve", "deny"],
         now: datetime,
+        *,
+        on_behalf_of: str | None = None,
+        any_right: bool = False,
     ) -> bool:
-        """Whether the person may still decide so, by who they are now."""
+        """Whether the person may still decide so, by who they are now: by their own right, that of `on_behalf_of` where
+        given, or any of those that others lent them."""
         person = await connection.fetchrow(_SQL["decider"], username, approval.tenant)
         if person is None:
             # No account: the signature alone says who it was, and that is a name all the same.
             signed = Standing(names=names_of(username), roles=approval.groups(now))
-            return objection_to(signed, approval, now) is None
+            return on_behalf_of is None and objection_to(signed, approval, now) is None
         standing = standing_of(person)
-        return person["disabled_at"] is None and objection_to(standing, approval, now, verdict) is None
+        if person["disabled_at"] is not None:
+            return False
+        if on_behalf_of is None and objection_to(standing, approval, now, verdict) is None:
+            return True
+        return any(
+            objection_by(standing, each, approval, now, verdict) is None
+            for each in standing.lent
+            if any_right or each.username == on_behalf_of
+        )
 
     async def _insert_decision(
         self,
@@ -205,6 +221,7 @@ class Approvals:
             key.seal(body, _decision_context(decision.tenant, decision.decision_id)),
             through,
             decision.proof.kind if decision.proof else None,
+            decision.on_behalf_of,
         )
         return inserted is not None
 
@@ -239,7 +256,7 @@ class Approvals:
             )
             if verdict is Verdict.RECORDED:
                 shown = await self._open(connection, row)
-                if not await self._is_theirs(connection, shown, by, "deny", now):
+                if not await self._is_theirs(connection, shown, by, "deny", now, any_right=True):
                     verdict = Verdict.NOT_THEIRS
             if verdict is Verdict.RECORDED and until > now + MOST_AHEAD:
                 verdict = Verdict.TOO_FAR
@@ -408,6 +425,7 @@ def _decision(approval: Approval, row: asyncpg.Record, body: _DecisionBody) -> H
         reason=body.reason,
         decided_at=row["decided_at"],
         proof=body.proof,
+        on_behalf_of=row["on_behalf_of"],
     )
 
 
@@ -430,6 +448,7 @@ def _decided(record: CallRecord, decision: HumanDecision, token: str, *, enough:
         reason=decision.reason,
         action_digest=decision.action_digest,
         token=token,
+        on_behalf_of=decision.on_behalf_of,
     )
     if not enough:
         return Step([decided], record.status, record.code)

@@ -33,9 +33,12 @@ class Whose:
 
     @classmethod
     def of(cls, username: str, standing: Standing) -> "Whose":
-        grants = [each for each in standing.grants if each.role in standing.roles]
-        groups = standing.roles - {each.role for each in grants} | {each.role for each in grants if each.tool == ANY}
-        by_tool = {f"{each.role}/{each.tool}" for each in grants if each.tool != ANY}
+        groups, by_tool = set[str](), set[str]()
+        for theirs in (standing, *(each.standing for each in standing.lent)):
+            grants = [each for each in theirs.grants if each.role in theirs.roles]
+            groups |= theirs.roles - {each.role for each in grants}
+            groups |= {each.role for each in grants if each.tool == ANY}
+            by_tool |= {f"{each.role}/{each.tool}" for each in grants if each.tool != ANY}
         names = standing.names | names_of(username)
         return cls(username, tuple(sorted(names)), tuple(sorted(groups)), tuple(sorted(by_tool)))
 

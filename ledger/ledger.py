@@ -10,6 +10,7 @@ from ledger.calls import Calls
 from ledger.claims import Claims
 from ledger.data_keys import DataKeys
 from ledger.database import Database, Pool
+from ledger.delegations import Delegations
 from ledger.diagnostics import Diagnostics
 from ledger.gates import Gates
 from ledger.inbox import Inbox
@@ -43,6 +44,7 @@ class TenantLedger:
     related: Related
     passkeys: Passkeys
     claims: Claims
+    delegations: Delegations
 
     @classmethod
     def over(cls, pool: Pool, keys: DataKeys) -> "TenantLedger":
@@ -63,6 +65,7 @@ class TenantLedger:
             Related(pool, keys),
             Passkeys(pool),
             Claims(pool),
+            Delegations(pool),
         )
 
 

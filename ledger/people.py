@@ -1,8 +1,10 @@
 """Who a person is, and what keeps somebody from deciding. Pure."""
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import combinations
 from typing import Literal
 
 import asyncpg
@@ -14,8 +16,9 @@ from schemas.decisions import Approval
 ANY = "*"
 """Stands for every tool, and for every currency."""
 
-Objection = Literal["requester", "no_role", "over_limit"]
-"""Why somebody may not decide: they are on the requester's side, have not the role, or it does not go so far."""
+Objection = Literal["requester", "no_role", "over_limit", "counted"]
+"""Why somebody may not decide: they are on the requester's side, have not the role, or it does not go so far; or it has
+been approved by that right already, and another person has to."""
 
 
 class Grant(Model):
@@ -28,6 +31,20 @@ class Grant(Model):
 
 
 _GRANTS = TypeAdapter(tuple[Grant, ...])
+
+
+class _Lender(Model):
+    """As the view `standings` has them."""
+
+    username: str
+    display_name: str
+    person_id: str
+    names: tuple[str, ...]
+    roles: tuple[str, ...]
+    grants: tuple[Grant, ...]
+
+
+_LENDERS = TypeAdapter(tuple[_Lender, ...])
 
 
 def normalised(name: str) -> str:
@@ -44,12 +61,34 @@ def names_of(*names: str | None) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What of a person counts when they decide. `names`: normalised, of all their accounts and identities."""
+    """What of a person counts when they decide. `names`: normalised, of all their accounts and identities. `lent`: what
+    others let them do in their place now."""
 
     person_id: str = ""
     names: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
     grants: tuple[Grant, ...] = ()
+    lent: tuple["Lent", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """The right of somebody who is away: to decide as they may. It is not lent on."""
+
+    username: str
+    display_name: str
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """By what right somebody decides: their own, or that of `lender`."""
+
+    lender: Lent | None = None
+
+    @property
+    def on_behalf_of(self) -> str | None:
+        return self.lender.username if self.lender else None
 
 
 NOBODY = Standing()
@@ -59,7 +98,59 @@ NOBODY = Standing()
 def standing_of(row: asyncpg.Record) -> Standing:
     """Of a row with the columns of the view `people`, which has the grants as JSON."""
     grants = _GRANTS.validate_json(row["grants"])
-    return Standing(row["person_id"], names_of(*row["names"]), frozenset(row["roles"]), grants)
+    lent = tuple(
+        Lent(
+            each.username,
+            each.display_name,
+            Standing(each.person_id, names_of(*each.names), frozenset(each.roles), each.grants),
+        )
+        for each in _LENDERS.validate_json(row["lent"])
+    )
+    return Standing(row["person_id"], names_of(*row["names"]), frozenset(row["roles"]), grants, lent)
+
+
+def right_to(
+    standing: Standing,
+    username: str,
+    approval: Approval,
+    now: datetime,
+    verdict: Literal["approve", "deny"] = "approve",
+) -> Right | Objection:
+    """By what right this person may decide so at that time, their own before another's; or what keeps them from it.
+
+    Where it takes two people, whoever lent a right and whoever uses it are one: what either of them approved so, the
+    other does not approve as well.
+    """
+    given = [each for each in approval.decisions if each.verdict == "approve"] if verdict == "approve" else []
+    own = objection_to(standing, approval, now, verdict)
+    if own is None:
+        return "counted" if any(each.on_behalf_of == username for each in given) else Right()
+    if own == "requester":
+        return own
+    spent = {name for each in given for name in (each.approver, each.on_behalf_of)}
+    found = {each: objection_by(standing, each, approval, now, verdict) for each in standing.lent}
+    rights = [each for each, objection in found.items() if objection is None]
+    if rights:
+        unused = [each for each in rights if each.username not in spent]
+        return Right(unused[0]) if unused else "counted"
+    return "over_limit" if "over_limit" in (own, *found.values()) else own
+
+
+def objection_by(
+    standing: Standing, lender: Lent, approval: Approval, now: datetime, verdict: Literal["approve", "deny"] = "approve"
+) -> Objection | None:
+    """What keeps this person from deciding so by another's right: a name of either may be on the requester's side."""
+    borrowed = lender.standing
+    both = Standing(borrowed.person_id, standing.names | borrowed.names, borrowed.roles, borrowed.grants)
+    return objection_to(both, approval, now, verdict)
+
+
+def how_many(approvers: Sequence[frozenset[str]]) -> int:
+    """How many different people have approved, of whom each approval is by: the person, and the one whose right it was.
+    Two where two have nobody in common, which is the most that is asked for."""
+    if any(one.isdisjoint(other) for one, other in combinations(approvers, 2)):
+        return 2
+    return 1 if approvers else 0
 
 
 def objection_to(

@@ -13,6 +13,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from ledger.database import Database
+from ledger.delegations import Delegations
 from ledger.identities import Identities, Identity, Refusal
 from ledger.people import NOBODY, Standing, standing_of
 from ledger.queries import load
@@ -110,6 +111,7 @@ class Principals:
         # A hash takes tens of milliseconds and 64 MiB by design: off the event loop, and only a few at a time.
         self._hashing = asyncio.Semaphore(_HASHES_AT_ONCE)
         self.identities = Identities(database)
+        self.delegations = Delegations(database.system)
 
     async def authenticate(self, token: str) -> Principal | None:
         """Who holds this token now; None when it is unknown, expired, revoked, or its holder is disabled.

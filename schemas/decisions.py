@@ -59,6 +59,8 @@ class HumanDecision(Model):
     decided_at: datetime
     proof: Proof | None = None
     """What the approver proved beside their session."""
+    on_behalf_of: str | None = None
+    """Whose right the approver used, who is away and lent it to them; None for their own."""
 
     def is_proven(self, required: ProofLevel | None) -> bool:
         """Whether it came with what an approval asks for. Nothing is asked of a denial."""

@@ -71,6 +71,8 @@ class _ApprovalDecided(EventBody):
     action_digest: str
     token: str
     """The signed decision itself."""
+    on_behalf_of: str | None = None
+    """Whose right the approver used, where it was not their own."""
 
 
 class ApprovalGranted(_ApprovalDecided):

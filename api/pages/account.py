@@ -1,5 +1,6 @@
-"""A person's own account: the passkeys that they approve with."""
+"""A person's own account: the passkeys that they approve with, and who decides for them while they are away."""
 
+from datetime import UTC, date, datetime
 from http import HTTPStatus
 
 from fastapi import Request, Response
@@ -14,6 +15,7 @@ from api.pages.routing import READS, PageError, page_router
 from api.passkeys import RelyingParty, new_key_of, options_to_add, relying_party
 from api.proving import Unproven, prove, ways_of
 from api.sessions import SignedIn
+from ledger.delegations import LONGEST, MOST_REASON, is_span, whole_days
 from ledger.passkeys import ADDING, MOST
 from ledger.principals import Person
 
@@ -101,6 +103,47 @@ async def remove(request: Request, services: Services, person: SignedIn, form: P
     return RedirectResponse(PATH, HTTPStatus.SEE_OTHER)
 
 
+@router.post(f"{PATH}/delegations")
+async def lend(request: Request, services: Services, person: SignedIn, form: ProtectedForm) -> Response:
+    """Have somebody decide in their place for a time: whole days, by UTC."""
+    delegate, reason, span = form.get("delegate", "").strip().lower(), form.get("reason", "").strip(), _span(form)
+    problem = ""
+    if span is None or not is_span(*span, datetime.now(UTC)):
+        problem = f"The last day is not before the first, not over, and at most {LONGEST.days} days make a time away."
+    elif not reason or len(reason) > MOST_REASON:
+        problem = f"Say why, in at most {MOST_REASON} characters."
+    if problem:
+        return await _show(request, services, person, HTTPStatus.UNPROCESSABLE_ENTITY, problem)
+    refused = await _unproven(request, services, person, form)
+    if refused is not None:
+        return refused
+    lent = span is not None and await services.ledger.of(person.tenant).delegations.lend(
+        person.tenant, person.username, delegate, *span, reason=reason, by=person.username
+    )
+    if not lent:
+        # Whether somebody of that name is another tenant's, nobody is told.
+        said = "There is nobody else of that username here who may sign in."
+        return await _show(request, services, person, HTTPStatus.UNPROCESSABLE_ENTITY, said)
+    return RedirectResponse(PATH, HTTPStatus.SEE_OTHER)
+
+
+@router.post(f"{PATH}/delegations/revoke")
+async def revoke(services: Services, person: SignedIn, form: ProtectedForm) -> Response:
+    """End it now. It only takes away, so it takes no proof."""
+    delegations = services.ledger.of(person.tenant).delegations
+    await delegations.revoke(person.tenant, form.get("delegation_id", ""), delegator=person.username)
+    return RedirectResponse(PATH, HTTPStatus.SEE_OTHER)
+
+
+def _span(form: Fields) -> tuple[datetime, datetime] | None:
+    """From the beginning of the first day to the end of the last; None where either is no date."""
+    try:
+        first, last = (date.fromisoformat(form.get(name, "")) for name in ("first", "last"))
+        return whole_days(first, last)
+    except (ValueError, OverflowError):
+        return None
+
+
 async def _unproven(request: Request, services: Context, person: Person, form: Fields) -> Response | None:
     """The page that says why it is not proven who they are; None when it is."""
     proof = await prove(request, services, person, form.get("password", ""), PATH)
@@ -129,6 +172,9 @@ async def _show(
         ways=ways_of(person, services, PATH),
         passkeys=[(bytes_to_base64url(each.credential_id), each) for each in passkeys],
         most_name=LONGEST_NAME,
+        most_reason=MOST_REASON,
+        today=datetime.now(UTC).date(),
+        delegations=await services.ledger.of(person.tenant).delegations.of(person.tenant, person.username),
         party=party,
         # At a loopback address browsers have none; by its name this machine is another site to them.
         elsewhere=party is not None and request.headers.get("host") != party.origin.partition("://")[2],

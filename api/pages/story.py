@@ -101,7 +101,10 @@ def _sentence(event: Event) -> str:
             return f"{event.operator} settled that {settled}: {event.evidence}"
         case _:
             template = _SENTENCES.get(event.type, event.type)
-            return template.format_map(defaultdict(str, event.model_dump(mode="json")))
+            said = event.model_dump(mode="json")
+            if said.get("on_behalf_of"):
+                said["approver"] = f"{said['approver']}, for {said['on_behalf_of']},"
+            return template.format_map(defaultdict(str, said))
 
 
 def decision_of(approval: Approval) -> HumanDecision | None:

@@ -6,10 +6,10 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from api.context import Context
-from api.deciding import Choice, Decided, Decider, decide, may_decide, why_not
+from api.deciding import Choice, Decided, Decider, decide, may_decide, right_of, why_not
 from api.pages.routing import PageError
 from api.reach import covering
-from ledger.people import reach_of
+from ledger.people import Right, reach_of
 from ledger.principals import Person
 from schemas.decisions import Approval
 from schemas.ids import is_approval_id
@@ -53,6 +53,8 @@ class Row:
     overdue: bool
     deciders: Deciders
     beyond: str = ""
+    acting_for: str = ""
+    """Who is away and lent them the right that they would decide by."""
     done: bool = False
     selectable: bool = False
 
@@ -83,9 +85,16 @@ def row(approval: Approval, person: Person, tool: str, now: datetime, *, reversi
         overdue=left <= timedelta(0),
         deciders=deciders(approval, now),
         beyond=_beyond(approval, person),
+        acting_for=_acting_for(approval, person),
         done=done,
         selectable=reversible and mine and not done and left > timedelta(0),
     )
+
+
+def _acting_for(approval: Approval, person: Person) -> str:
+    """Whose right they would use; empty for their own, and for none."""
+    right = right_of(decider(person), approval, "deny")
+    return right.lender.display_name if isinstance(right, Right) and right.lender else ""
 
 
 def decided_by(approval: Approval, person: Person, verdict: Choice | None = None) -> bool:
@@ -94,7 +103,10 @@ def decided_by(approval: Approval, person: Person, verdict: Choice | None = None
 
 
 def _beyond(approval: Approval, person: Person) -> str:
-    if why_not(decider(person), approval) != "over_limit":
+    objection = why_not(decider(person), approval)
+    if objection == "counted":
+        return "It has been approved by the right that you would use. Another person has to approve it as well."
+    if objection != "over_limit":
         return ""
     reach = reach_of(person.standing, approval, datetime.now(UTC))
     yours = "This amount is not yours to approve"

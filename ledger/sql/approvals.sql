@@ -2,8 +2,8 @@
 -- One decision a person and approval; the first wins. The approval, which is locked, counts how many approve it.
 WITH decision AS (
     INSERT INTO decisions (decision_id, approval_id, request_id, tenant, approver, verdict, decided_at, key_id, body,
-                           through, proof)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                           through, proof, on_behalf_of)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     ON CONFLICT DO NOTHING RETURNING decision_id, approval_id, verdict
 ), counted AS (
     UPDATE approvals a SET given = given + 1 FROM decision d WHERE a.approval_id = d.approval_id AND d.verdict = 'approve'
@@ -49,9 +49,11 @@ ORDER BY closed_at DESC, approval_id DESC LIMIT $5
 SELECT request_id FROM approvals WHERE approval_id = $1 AND tenant = $2
 
 -- name: approved_by
--- How many people have approved it: accounts of one person count once.
-SELECT count(DISTINCT coalesce(p.person_id, d.approver))
-FROM decisions d LEFT JOIN people p ON p.username = d.approver AND p.tenant = d.tenant
+-- Who has approved it: the person, and the one whose right they used.
+SELECT array_remove(ARRAY[coalesce(p.person_id, d.approver), coalesce(o.person_id, d.on_behalf_of)], NULL) AS persons
+FROM decisions d
+LEFT JOIN people p ON p.username = d.approver AND p.tenant = d.tenant
+LEFT JOIN people o ON o.username = d.on_behalf_of AND o.tenant = d.tenant
 WHERE d.approval_id = $1 AND d.verdict = 'approve'
 
 -- name: persons
@@ -60,7 +62,7 @@ SELECT username, person_id FROM people WHERE tenant = $1 AND username = ANY($2::
 
 -- name: decider
 -- Who decides, as they are now.
-SELECT person_id, names, roles, grants, disabled_at FROM people WHERE username = $1 AND tenant = $2
+SELECT person_id, names, roles, grants, lent, disabled_at FROM standings WHERE username = $1 AND tenant = $2
 
 -- name: has_decision
 -- Whether this very decision was recorded.

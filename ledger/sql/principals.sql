@@ -2,11 +2,11 @@
 -- The live principal behind a token hash: a run's binding for run tokens, roles for people. A run ends with the token it
 -- was opened with, an approver's token with its person.
 SELECT t.token_id, t.kind, t.tenant, t.principal, coalesce(r.owner, t.owner) AS owner,
-       r.run_id, r.agent_id, r.actor_id, r.customer_id, r.tools, u.username, u.roles, u.person_id, u.names, u.grants
+       r.run_id, r.agent_id, r.actor_id, r.customer_id, r.tools, u.username, u.roles, u.person_id, u.names, u.grants, u.lent
 FROM tokens t
 LEFT JOIN runs r ON r.run_id = t.run_id
 LEFT JOIN tokens o ON o.token_id = r.opened_with
-LEFT JOIN people u ON u.username = t.principal AND u.tenant = t.tenant AND t.kind IN ('approver', 'operator')
+LEFT JOIN standings u ON u.username = t.principal AND u.tenant = t.tenant AND t.kind IN ('approver', 'operator')
 WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())
   AND (t.kind <> 'run' OR (r.revoked_at IS NULL AND o.revoked_at IS NULL AND r.expires_at > now()))
   AND (t.kind <> 'approver' OR u.username IS NOT NULL) AND u.disabled_at IS NULL
@@ -82,13 +82,13 @@ VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6, CASE WHEN $7::tim
 
 -- name: session
 -- The person behind a session, as they are now; and for an operator how many alerts are open, up to a hundred.
-SELECT u.tenant, u.username, u.display_name, u.roles, u.person_id, u.names, u.grants, s.csrf, s.issuer,
+SELECT u.tenant, u.username, u.display_name, u.roles, u.person_id, u.names, u.grants, u.lent, s.csrf, s.issuer,
        s.proven_at, s.proven_for,
        EXISTS (SELECT FROM users a WHERE a.username = u.username AND a.password_hash IS NOT NULL) AS has_password,
        CASE WHEN 'operator' = ANY(u.roles) THEN (
            SELECT count(*) FROM (SELECT FROM alerts a WHERE a.tenant = u.tenant AND a.seen_at IS NULL LIMIT 100) open
        ) ELSE 0 END AS open_alerts
-FROM sessions s JOIN people u USING (username)
+FROM sessions s JOIN standings u USING (username)
 WHERE s.hash = $1 AND s.expires_at > now() AND u.disabled_at IS NULL
 
 -- name: close_session

@@ -3,14 +3,18 @@
 import json
 import re
 import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from ledger.delegations import LONGEST, MOST_REASON, is_span, whole_days
 from ledger.people import ANY, Grant
-from runtime.cli.connecting import DataOption, JsonOption, with_principals
+from ledger.principals import Principals
+from runtime.cli.connecting import DataOption, JsonOption, whoami, with_principals
 from runtime.cli.errors import CommandError
-from runtime.cli.output import console, instant, print_json, table
+from runtime.cli.output import console, instant, plain, print_json, table
 from schemas.money import Money
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="People who decide or operate.")
@@ -160,6 +164,70 @@ def ungrant(
     if taken == "none":
         raise CommandError(f"{username.lower()} has no such grant; nothing was changed")
     typer.echo(f"took the grants of {role} from {username.lower()}")
+
+
+@app.command(epilog="Example: counterseal users delegate ada mei --last 2030-12-24 --reason 'on leave'")
+def delegate(
+    username: Annotated[str, typer.Argument(help="Who is away")],
+    other: Annotated[str, typer.Argument(help="Who decides in their place")],
+    last: Annotated[datetime, typer.Option(formats=["%Y-%m-%d"], help="The last day, by UTC")],
+    reason: Annotated[str, typer.Option(help="Why")],
+    first: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="The first day, by UTC", show_default="today")
+    ] = None,
+    data: DataOption = None,
+) -> None:
+    """Let somebody decide in another's place for a time, 90 days at most: what those may decide, as far as they may."""
+    begin = (first or datetime.now(UTC)).date()
+    span = whole_days(begin, last.date())
+    if not is_span(*span, datetime.now(UTC)):
+        raise typer.BadParameter(f"the last day is not before the first, not over, and within {LONGEST.days} days")
+    if not reason.strip() or len(reason) > MOST_REASON:
+        raise typer.BadParameter(f"a reason has 1 to {MOST_REASON} characters")
+
+    async def lend(people: Principals) -> bool:
+        tenant = await people.delegations.tenant_of(username)
+        return tenant is not None and await people.delegations.lend(
+            tenant, username.lower(), other, *span, reason=reason.strip(), by=f"cli:{whoami()}"
+        )
+
+    if not with_principals(data, lend):
+        raise CommandError(
+            f"there are no two different people {username.lower()} and {other.lower()} of one tenant who may sign in"
+        )
+    typer.echo(f"{other.lower()} decides for {username.lower()} from {instant(span[0])} until {instant(span[1])}")
+
+
+@app.command(epilog="Example: counterseal users undelegate ada mei")
+def undelegate(
+    username: Annotated[str, typer.Argument(help="Who was away")],
+    other: Annotated[str, typer.Argument(help="Who decided in their place")],
+    data: DataOption = None,
+) -> None:
+    """End at once that somebody decides in another's place, now and later."""
+
+    async def end(people: Principals) -> int:
+        found = await people.delegations.of(None, username.lower())
+        theirs = [each for each in found if (each.delegator, each.delegate) == (username.lower(), other.lower())]
+        return sum([await people.delegations.revoke(each.tenant, each.delegation_id) for each in theirs])
+
+    if not with_principals(data, end):
+        raise CommandError(f"{other.lower()} does not decide for {username.lower()}; nothing was changed")
+    typer.echo(f"{other.lower()} no longer decides for {username.lower()}")
+
+
+@app.command(epilog="Example: counterseal users away --json")
+def away(data: DataOption = None, as_json: JsonOption = False) -> None:
+    """List who is away, or will be, and who decides in their place."""
+    found = with_principals(data, lambda people: people.delegations.of())
+    if as_json:
+        print_json({"delegations": [asdict(each) for each in found]})
+        return
+    shown = table("Away", "Decides", "Tenant", "From", "Until", "Reason", "By")
+    for each in found:
+        span = map(instant, (each.starts_at, each.ends_at))
+        shown.add_row(each.delegator, each.delegate, each.tenant, *span, plain(each.reason), each.created_by)
+    console().print(shown)
 
 
 def _unknown(username: str, *, enabled: bool = False) -> CommandError:

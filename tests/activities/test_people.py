@@ -89,6 +89,27 @@ async def test_one_approval_in_the_database_is_not_two(desk: Desk) -> None:
     assert await desk.service.outside.effects(order) == []
 
 
+async def test_two_approvals_by_one_right_are_not_two(desk: Desk) -> None:
+    """That of somebody who is away, used by somebody else and by themself: whatever the database says of it."""
+    order = await desk.service.outside.order(50_000)
+    approval = await desk.parked(order, 45_000)
+    ledger, tenant = desk.service.core.ledger, approval.tenant
+    ana, mei = (f"{each}-{tenant}" for each in ("ana", "mei"))
+    insert = "INSERT INTO users (tenant, username, display_name, roles) VALUES ($1, $2, 'Example', '{finance}')"
+    for name in (ana, mei):
+        await ledger.system.execute(insert, tenant, name)
+    now = datetime.now(UTC)
+    delegations = ledger.of(tenant).delegations
+    assert await delegations.lend(tenant, ana, mei, now, now + timedelta(days=1), reason="an example", by=ana)
+    for approver, lender in ((mei, ana), (ana, None)):
+        token = desk.token(approval, approver=approver, on_behalf_of=lender)
+        decision = desk.service.services.verifier.verify(token)
+        assert (await ledger.of(tenant).approvals.decide(decision, token))[0] is Verdict.WAITING
+    await ledger.system.execute("UPDATE calls SET status = 'in_progress' WHERE request_id = $1", approval.request_id)
+    await desk.execute(approval.request_id)
+    assert await desk.service.outside.effects(order) == []
+
+
 async def test_a_policy_that_asks_for_a_second_person_meanwhile_is_obeyed(desk: Desk) -> None:
     order = await desk.service.outside.order(50_000)
     approval = await desk.parked(order, 25_000)

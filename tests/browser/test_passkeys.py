@@ -40,7 +40,7 @@ async def with_authenticator(page: Page) -> tuple[CDPSession, str]:
 async def add_passkey(page: Page, base: str) -> None:
     await page.goto(f"{base}/account")
     await page.get_by_label("What you call it").fill("laptop")
-    await page.get_by_label("Your password").fill(PASSWORD)
+    await page.locator("#password").fill(PASSWORD)
     await page.get_by_role("button", name="Add a passkey").click()
 
 

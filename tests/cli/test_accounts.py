@@ -1,5 +1,7 @@
 """`counterseal users` and `counterseal tokens`: what they say is what the service then believes."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from ledger.ledger import Ledger
@@ -177,3 +179,23 @@ async def test_a_services_token_says_who_answers_for_its_agents(run: Run, ledger
     assert principal.owner == "Ana Example"
     assert (await run("tokens", "list", "--json")).json["tokens"][0]["owner"] == "Ana Example"
     assert (await run("tokens", "issue", "operator", "olga", "--owner", "ana")).status == 2
+
+
+async def test_somebody_decides_in_anothers_place_for_a_time(run: Run, ledger: Ledger) -> None:
+    for name in ("ada", "mei"):
+        assert (await run("users", "add", name, typed="a long example password\n")).status == 0
+    last = (datetime.now(UTC) + timedelta(days=3)).date().isoformat()
+    ran = await run("users", "delegate", "Ada", "Mei", "--last", last, "--reason", "on leave")
+    assert (ran.status, "mei decides for ada from" in ran.out) == (0, True), ran.err
+    (lent,) = (await run("users", "away", "--json")).json["delegations"]
+    assert (lent["delegator"], lent["delegate"], lent["reason"]) == ("ada", "mei", "on leave")
+    assert lent["created_by"].startswith("cli:")
+    assert "mei" in (await run("users", "away")).out
+    for other in ("ada", "nobody"):
+        ran = await run("users", "delegate", "ada", other, "--last", last, "--reason", "on leave")
+        assert (ran.status, "no two different people" in ran.complaint) == (1, True)
+    for wrong in (("--last", "2020-01-01"), ("--last", "2090-01-01"), ("--last", last, "--first", "2090-01-01")):
+        assert (await run("users", "delegate", "ada", "mei", *wrong, "--reason", "on leave")).status == 2
+    assert (await run("users", "undelegate", "ada", "mei")).status == 0
+    assert (await run("users", "away", "--json")).json["delegations"] == []
+    assert (await run("users", "undelegate", "ada", "mei")).status == 1

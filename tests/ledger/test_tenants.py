@@ -4,7 +4,7 @@ import asyncio
 import base64
 import random
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,11 @@ async def _fill(ledger: Ledger, tenant: str) -> None:
     assert await identities.grant(f"ana-{tenant}", Grant(role="finance", tool="*", currency="USD", up_to=50_000))
     key = f"key-{tenant}".encode()
     await own.passkeys.add(tenant, f"ana-{tenant}", credential_id=key, name="laptop", public_key=key, sign_count=0)
+    await ledger.principals.add_user(tenant, f"mei-{tenant}", "Mei Example", "a long example password", [])
+    now = datetime.now(UTC)
+    until = now + timedelta(days=1)
+    lent = await own.delegations.lend(tenant, f"ana-{tenant}", f"mei-{tenant}", now, until, reason="away", by="ana")
+    assert lent
     await own.passkeys.new_nonce(tenant, f"ana-{tenant}", "add")
     await ledger.principals.open_run(
         Principal("service", tenant, "runtime"),
