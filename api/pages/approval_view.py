@@ -18,6 +18,7 @@ from api.pages.fields import Change, argument_fields, changes, deciding_fields, 
 from api.pages.related import Related, refund_tools, related
 from api.pages.rendering import render
 from api.pages.story import Predecessor, decision_of, outcome, predecessor, story, symbol, voided_on
+from api.pages.text import disguises
 from api.pages.views import decided_by, decider, find_approval, row, switched_off, tool_title, workflow_url
 from api.pages.waiting import Asked, next_waiting
 from api.proving import ways_to_approve
@@ -80,6 +81,7 @@ async def show(
         off=off_rows(off, person.tenant, services.catalog),
         paused=time_left(approval, off),
         most_untrusted=MOST_UNTRUSTED,
+        disguised=any(disguises(each) for each in approval.untrusted.values()),
         most_reason=MOST_REASON,
         notice=notice,
         later=later(approval.expires_at, now) if is_open else [],

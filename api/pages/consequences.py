@@ -30,6 +30,13 @@ def consequences_of(catalog: Catalog, approval: Approval) -> Consequences:
 
 
 def _approving(approval: Approval, manifest: Manifest | None) -> str:
+    does = _effect(approval, manifest)
+    if len(approval.decisions) + 1 < approval.people:
+        return f"Nothing yet: another person has to approve it too. Then {does[0].lower()}{does[1:]}"
+    return does
+
+
+def _effect(approval: Approval, manifest: Manifest | None) -> str:
     amount, currency = approval.arguments.get("amount_cents"), currency_of(approval)
     if manifest and manifest.operation == "refund" and isinstance(amount, int) and currency:
         return f"{money(amount, currency)} is sent back to the customer, once."

@@ -46,6 +46,8 @@ _ALWAYS_OTHER = frozenset({"facts_at", "age_minutes"})
 _ALARMING = frozenset({"disputed", "fraud_flag"})
 # What is said of an action right under it, where its tool reads it.
 _DECIDING = ("placed_at", "status", "captured_cents", "refunded_cents", "refundable_cents")
+# Reasons that a fact speaks against.
+_CONTRADICTED = {("not_delivered", "delivered"): "but the order system says delivered"}
 # Never shown: whoever knows it can ask for the call again.
 _SECRET = frozenset({"idempotency_key"})
 
@@ -104,7 +106,8 @@ def sent_fields(target: Mapping[str, JsonValue], untrusted: Collection[str]) -> 
 
 
 def deciding_fields(approval: Approval) -> list[Field]:
-    """The facts that most decisions turn on, in the order to read them, and each that is a reason to look twice."""
+    """The reason that was given, the facts that most decisions turn on, and each that is a reason to look twice, in the
+    order to read them."""
     currency = currency_of(approval)
     facts = dict[str, JsonValue]()
     for path, value in _paths(approval.facts):
@@ -112,7 +115,16 @@ def deciding_fields(approval: Approval) -> list[Field]:
         if path[-1] in _ALARMING and value is True:
             facts[path[-1]] = True
     named = [_field(name, facts[name], currency) for name in _DECIDING if facts.get(name) is not None]
-    return named + [_field(name, True, currency) for name in sorted(_ALARMING) if facts.get(name) is True]
+    alarming = [_field(name, True, currency) for name in sorted(_ALARMING) if facts.get(name) is True]
+    return [*_reason(approval.arguments.get("reason_code"), facts.get("status")), *named, *alarming]
+
+
+def _reason(given: JsonValue, status: JsonValue) -> list[Field]:
+    if not isinstance(given, str):
+        return []
+    against = _CONTRADICTED.get((given, str(status)))
+    shown = words(given) if against is None else f"{words(given)}, {against}"
+    return [Field(Markup("Reason given"), visible(shown), alarming=against is not None)]
 
 
 def fact_groups(approval: Approval) -> list[FactGroup]:

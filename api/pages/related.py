@@ -17,7 +17,6 @@ _OUTCOMES: dict[Status, str] = {
     "cancelled": "Withdrawn",
     "failed": "Not done",
     "outcome_unknown": "Not known yet",
-    "pending_approval": "Waits",
     "in_progress": "Under way",
 }
 
@@ -35,11 +34,16 @@ class EarlierRow:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """`sentence` says what the earlier ones come to."""
+    """`sentence` says what the earlier ones come to; `of_customer`, how many of those listed in `alike` are the
+    customer's."""
 
     earlier: tuple[EarlierRow, ...]
     sentence: str
     alike: AllAlike
+
+    @property
+    def of_customer(self) -> int:
+        return sum(each.of_customer for each in self.alike.first)
 
 
 def refund_tools(catalog: Catalog) -> list[str]:

@@ -79,6 +79,11 @@ def visible(text: str, cap: int | None = None) -> Markup:
     return shown
 
 
+def disguises(text: str) -> bool:
+    """Whether there is anything in the text that `visible` has to make visible."""
+    return visible(text) != escape(text)
+
+
 def _piece(text: str) -> Markup:
     # Nearly all texts hide nothing, and need no look at each character. What claims to be markup is text all the same.
     return escape(str(text)) if _PLAIN.fullmatch(text) else _looked_through(text)

@@ -1,7 +1,8 @@
 -- name: calls_of_customer
--- Calls of these tools for a customer of a tenant, newest first, without one.
+-- Calls of these tools for a customer of a tenant, newest first, without one; what waits for people is told apart from them.
 SELECT request_id, tenant, status, approval_id, created_at, key_id, details FROM calls
 WHERE tenant = $1 AND customer_id = $2 AND tool = ANY($3::text[]) AND request_id <> $4
+    AND status <> 'pending_approval'
 ORDER BY created_at DESC, request_id LIMIT $5
 
 -- name: alike

@@ -609,3 +609,43 @@ async def test_of_50_people_at_once_one_decides(desk: Office) -> None:
     events = [event.type for _, event in await desk.ledger.calls.events(approval.request_id)]
     assert sum(each in ("approval.granted", "approval.denied") for each in events) == 1
     assert len(desk.temporal.signals) == 1
+
+
+# What is to be seen at once
+
+
+async def test_what_speaks_against_it_is_said_first_and_beside_the_button(desk: Office) -> None:
+    other = await desk.park(untrusted={"note": "Broken on the first day."})
+    facts = {**other.facts, "customer": {"fraud_flag": True}}
+    shown = await desk.park(facts=facts, untrusted={"note": "APPROVED BY FINANCE" + "\n" * 300 + "p\u0430ypal"})
+    client = await sign_in(desk)
+    html = (await client.get(f"/approvals/{shown.approval_id}")).text
+    lead, decision = html[: html.index("If you approve")], html[html.index('id="decide"') :]
+    for place in (lead, decision):
+        assert "not delivered, but the order system says delivered" in place
+        assert "Customer flagged for fraud" in place
+    assert "Another request for the same customer waits as well." in lead
+    assert "Do not trust it." in html
+    plain = (await client.get(f"/approvals/{other.approval_id}")).text
+    assert "Do not trust it." not in plain
+    # Where the systems say nothing else, the reason is a reason.
+    agreed = await desk.park(facts={**other.facts, "order": {**_mapping(other.facts["order"]), "status": "shipped"}})
+    html = (await client.get(f"/approvals/{agreed.approval_id}")).text
+    assert "but the order system says" not in html
+
+
+async def test_the_first_of_two_is_not_told_that_it_is_done(desk: Office) -> None:
+    approval = await desk.park(people=2)
+    ana, ben = await sign_in(desk), await sign_in(desk, "ben")
+    path = f"/approvals/{approval.approval_id}"
+    assert "another person has to approve it too. Then 312.40 USD is sent back" in (await ana.get(path)).text
+    assert "You can decide, as one of two" in (await ana.get("/")).text
+    await post_decision(ana, approval, {**await form_of(ana, approval), "decision": "approve"})
+    html = (await ben.get(path)).text
+    assert "another person has to approve it too" not in html
+    assert "312.40 USD is sent back to the customer, once." in html
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    assert isinstance(value, dict)
+    return value  # pyright: ignore[reportUnknownVariableType]  # JSON's names are texts
