@@ -138,7 +138,7 @@ async def held(world: World, name: str, expected: Code, **more: Any) -> Probe:
     probe = await opened(world, name, expected, order["customer_id"], **more)
     await post(world, probe, "issue_refund", arguments_of_refund(world, order, HELD), wait=_WAIT_SECONDS)
     assert probe.reply["code"] == Code.PENDING_APPROVAL, probe.reply
-    found = await world.people["ana"].get("/", params={"request_id": probe.request_id or ""})
+    found = await world.people["ana"].get("/", params={"find": probe.request_id or ""})
     probe.approval_id = found.headers["location"].rpartition("/")[2]
     await ask(world, probe)
     return probe
