@@ -166,7 +166,7 @@ async def test_lists_and_searches_show_nothing_of_another_tenant(api: Api, tenan
         for id_ in (parked["approval_id"], parked["request_id"], tenant.name):
             assert id_ not in page.text, path
     known, unknown = [
-        await api.get(f"/?request_id={id_}", headers={"Cookie": f"{COOKIE}={other.session}"})
+        await api.get(f"/?find={id_}", headers={"Cookie": f"{COOKIE}={other.session}"})
         for id_ in (parked["request_id"], _FAKE["request_id"])
     ]
     assert known.status_code == 200
