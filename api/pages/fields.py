@@ -106,8 +106,8 @@ def sent_fields(target: Mapping[str, JsonValue], untrusted: Collection[str]) -> 
 
 
 def deciding_fields(approval: Approval) -> list[Field]:
-    """The reason that was given, the facts that most decisions turn on, and each that is a reason to look twice, in the
-    order to read them."""
+    """The reason that was given, the facts that most decisions turn on, and whether there is a reason to look twice, in
+    the order to read them."""
     currency = currency_of(approval)
     facts = dict[str, JsonValue]()
     for path, value in _paths(approval.facts):
@@ -115,8 +115,9 @@ def deciding_fields(approval: Approval) -> list[Field]:
         if path[-1] in _ALARMING and value is True:
             facts[path[-1]] = True
     named = [_field(name, facts[name], currency) for name in _DECIDING if facts.get(name) is not None]
-    alarming = [_field(name, True, currency) for name in sorted(_ALARMING) if facts.get(name) is True]
-    return [*_reason(approval.arguments.get("reason_code"), facts.get("status")), *named, *alarming]
+    # A no is said as well: that it was looked at and is not so.
+    alarms = [_field(name, facts[name], currency) for name in sorted(_ALARMING) if isinstance(facts.get(name), bool)]
+    return [*_reason(approval.arguments.get("reason_code"), facts.get("status")), *named, *alarms]
 
 
 def _reason(given: JsonValue, status: JsonValue) -> list[Field]:

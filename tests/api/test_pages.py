@@ -628,6 +628,7 @@ async def test_what_speaks_against_it_is_said_first_and_beside_the_button(desk: 
     assert "Do not trust it." in html
     plain = (await client.get(f"/approvals/{other.approval_id}")).text
     assert "Do not trust it." not in plain
+    assert "Customer flagged for fraud</dt><dd>No" in plain[: plain.index("If you approve")]
     # Where the systems say nothing else, the reason is a reason.
     agreed = await desk.park(facts={**other.facts, "order": {**_mapping(other.facts["order"]), "status": "shipped"}})
     html = (await client.get(f"/approvals/{agreed.approval_id}")).text

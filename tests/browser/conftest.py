@@ -29,8 +29,6 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 LOOKS: tuple[tuple[str, ViewportSize, Literal["light", "dark"]], ...] = (
     ("phone-dark", PHONE, "dark"),
-    ("phone-light", PHONE, "light"),
-    ("desktop-dark", DESKTOP, "dark"),
     ("desktop-light", DESKTOP, "light"),
 )
 
@@ -123,7 +121,7 @@ async def shoot(page: Page, name: str) -> int:
 
 
 async def shoot_all(page: Page, name: str) -> None:
-    """Screenshots of the whole page on desktop and phone, light and dark: on none is it wider than the screen."""
+    """Screenshots of the whole page in both looks: in none is it wider than the screen."""
     too_wide: dict[str, int] = {}
     for look, viewport, scheme in LOOKS:
         await page.set_viewport_size(viewport)

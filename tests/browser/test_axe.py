@@ -21,8 +21,6 @@ from tests.gateways.peers.programs import PEERS
 pytestmark = in_browser
 
 Served = tuple[Office, str]
-# Each width and each scheme once: colours do not depend on the width.
-BOTH = [each for each in LOOKS if each[0] in ("phone-light", "desktop-dark")]
 # All that WCAG 2.2 asks for at levels A and AA, and what axe's authors hold to be good practice.
 _RUN = "() => axe.run(document, {resultTypes: ['violations']})"
 
@@ -48,7 +46,7 @@ class Looker:
         # A page that looks again by itself leaves whoever is in it alone.
         await self.page.evaluate("document.querySelector('#main').focus()")
         await self.page.evaluate(self._axe)
-        for look, viewport, scheme in BOTH:
+        for look, viewport, scheme in LOOKS:
             await self.page.set_viewport_size(viewport)
             await self.page.emulate_media(color_scheme=scheme)
             result = await self.page.evaluate(_RUN)
