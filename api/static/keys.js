@@ -56,7 +56,7 @@ function select() {
 }
 
 function approve() {
-  const button = document.querySelector("#decide button.primary, #decide button[formaction]");
+  const button = document.querySelector("#decide button[value=approve], #decide button[formaction]");
   if (!button || button.disabled) return;
   // What has to be filled in before, such as a password.
   const missing = button.formNoValidate ? null : button.form.querySelector("input:invalid");

@@ -17,6 +17,8 @@ from runtime.api_process import lifespan_of
 from runtime.stack.postgres import Postgres
 from runtime.workers import effect_worker
 from tests.api.api_process import ApiProcess, api_process
+from tests.api.parked import Office, office
+from tests.api.test_pages import sign_in
 from tests.service import (
     PATIENCE,
     SandboxUrls,
@@ -188,3 +190,18 @@ def process(
     folder = tmp_path_factory.mktemp("process")
     with api_process(_runner, postgres_server, migrated_template, temporal_server, sandbox_urls, folder) as running:
         yield running
+
+
+@pytest.fixture
+async def desk(database: str) -> AsyncIterator[Office]:
+    """The application over a ledger of its own, without Temporal."""
+    async with office(database) as made:
+        yield made
+
+
+@pytest.fixture
+async def ana(desk: Office) -> AsyncIterator[httpx.AsyncClient]:
+    """The browser of ana (finance), who is signed in at the desk."""
+    client = await sign_in(desk)
+    yield client
+    await client.aclose()

@@ -1,28 +1,13 @@
 """Asking for less than an agent did, on the web form."""
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 
 from ledger.records import CallRecord
 from schemas.decisions import Approval
 from tests.api.markup import forbidden
-from tests.api.parked import TENANT, Office, office
-from tests.api.test_pages import HOSTILE, hidden, sign_in
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
-
-
-@pytest.fixture
-async def ana(desk: Office) -> AsyncIterator[httpx.AsyncClient]:
-    client = await sign_in(desk)
-    yield client
-    await client.aclose()
+from tests.api.parked import TENANT, Office
+from tests.api.test_pages import HOSTILE, hidden
 
 
 async def _send(client: httpx.AsyncClient, approval: Approval, **fields: str) -> httpx.Response:

@@ -1,32 +1,17 @@
 """What changed, who decides and how long it counts, on the page of an approval; an old page approves nothing."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
 
 import httpx
-import pytest
 
 from api.pages.fields import changes
 from api.pages.views import Deciders, deciders
-from tests.api.parked import TENANT, Office, ask_again, facts, office, void
-from tests.api.test_pages import HOSTILE, event_types, form_of, post_decision, sign_in
+from tests.api.parked import TENANT, Office, ask_again, facts, void
+from tests.api.test_pages import HOSTILE, event_types, form_of, post_decision
 
 LATE = "it could not be executed within 1h"
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
-
-
-@pytest.fixture
-async def ana(desk: Office) -> AsyncIterator[httpx.AsyncClient]:
-    client = await sign_in(desk)
-    yield client
-    await client.aclose()
 
 
 def _changed(page: str) -> str:

@@ -2,31 +2,18 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from html import unescape
 
 import httpx
-import pytest
 
 from ledger.people import Grant
 from schemas.decisions import Approval
 from tests.api.markup import forbidden
-from tests.api.parked import TENANT, Office, office
-from tests.api.test_pages import event_types, hidden, sign_in
+from tests.api.parked import TENANT, Office
+from tests.api.test_pages import event_types, hidden
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\u200b"
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
-
-
-@pytest.fixture
-async def ana(desk: Office) -> httpx.AsyncClient:
-    return await sign_in(desk)
 
 
 async def cancellations(desk: Office, number: int, **changes: object) -> list[Approval]:

@@ -7,21 +7,8 @@ import httpx
 import pytest
 
 from schemas.decisions import Approval, ClaimedBy
-from tests.api.parked import TENANT, Office, office
+from tests.api.parked import TENANT, Office
 from tests.api.test_pages import event_types, form_of, hidden, post_decision, sign_in
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
-
-
-@pytest.fixture
-async def ana(desk: Office) -> AsyncIterator[httpx.AsyncClient]:
-    client = await sign_in(desk)
-    yield client
-    await client.aclose()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """More time for an approval that waits, on the web form and for other consoles."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from types import MappingProxyType
@@ -13,23 +13,10 @@ from api.extending import extend, later
 from ledger.approvals import MOST_AHEAD
 from schemas.decisions import Approval
 from schemas.events import ApprovalExtended
-from tests.api.parked import TENANT, Office, office
-from tests.api.test_pages import HOSTILE, event_types, hidden, sign_in
+from tests.api.parked import TENANT, Office
+from tests.api.test_pages import HOSTILE, event_types, hidden
 
 NOW = datetime(2026, 11, 30, 9, 0, tzinfo=UTC)
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
-
-
-@pytest.fixture
-async def ana(desk: Office) -> AsyncIterator[httpx.AsyncClient]:
-    client = await sign_in(desk)
-    yield client
-    await client.aclose()
 
 
 async def _send(

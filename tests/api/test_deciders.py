@@ -1,6 +1,5 @@
 """Who may decide what: never whoever asked, under whichever name; and no further than their role goes."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -14,16 +13,10 @@ from ledger.principals import Principal
 from schemas.decisions import Approval, HumanDecision
 from schemas.ids import new_decision_id
 from tests.api.fake_provider import ANA, ISSUER
-from tests.api.parked import TENANT, Office, office, park
+from tests.api.parked import TENANT, Office, park
 from tests.api.test_pages import form_of, post_decision, sign_in, stays_open
 
 MORE = "this needs somebody with a higher limit."
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
 
 
 async def decider(desk: Office, username: str) -> Decider:

@@ -1,7 +1,6 @@
 """The inbox over ASGI and a real ledger: order, filters, what an id finds, and an agent that asks for too much."""
 
 import re
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
@@ -12,19 +11,8 @@ import pytest
 from ledger.cards import FLOOD
 from ledger.people import Grant
 from tests.api.markup import forbidden
-from tests.api.parked import Office, facts, office
+from tests.api.parked import Office, facts
 from tests.api.test_pages import form_of, sign_in
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
-
-
-@pytest.fixture
-async def ana(desk: Office) -> httpx.AsyncClient:
-    return await sign_in(desk)
 
 
 async def titles(client: httpx.AsyncClient, path: str = "/", **query: str) -> list[str]:

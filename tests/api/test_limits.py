@@ -1,7 +1,6 @@
 """Refused requests are bounded, by token holder and by address; good ones pass whatever was refused before."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import httpx
@@ -12,19 +11,13 @@ from api.limits import Limits, Pace
 from ledger.principals import Principal
 from runtime.api_process import limits_of, server_options
 from runtime.settings import Settings
-from tests.api.parked import TENANT, Office, office
+from tests.api.parked import TENANT, Office
 
 BASE = "http://counterseal.test"
 SERVICE = Principal(kind="service", tenant=TENANT, name="runtime")
 WRONG = {"Authorization": "Bearer cs_run_not_a_token_of_ours"}
 # So wide that none is reached, so narrow that it is reached at once.
 WIDE, NARROW = Pace(1_000_000, 1_000_000), Pace(1_000_000, 4)
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
 
 
 class Caller:

@@ -1,14 +1,11 @@
 """Letters that pass for others are shown for what they are; a text in another script is left as it is."""
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 
 from api.pages.lookalikes import lookalikes
 from api.pages.text import visible
-from tests.api.parked import Office, office
-from tests.api.test_pages import sign_in
+from tests.api.parked import Office
 
 LOUD = "\n" * 300 + "APPROVED BY FINANCE"
 SCRIPTS = (
@@ -17,19 +14,6 @@ SCRIPTS = (
     '<svg onload="alert(1)"><a href="javascript:alert(1)">x</a></svg>',
     "{{7*7}}{% print 7*7 %}${7*7}<%= 7*7 %>",
 )
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
-
-
-@pytest.fixture
-async def ana(desk: Office) -> AsyncIterator[httpx.AsyncClient]:
-    client = await sign_in(desk)
-    yield client
-    await client.aclose()
 
 
 @pytest.mark.parametrize(

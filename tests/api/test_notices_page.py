@@ -1,20 +1,10 @@
 """What people were not told is on the page of operations, and can be sent again from there."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from ledger.notices import Due
-from tests.api.parked import TENANT, Office, office
+from tests.api.parked import TENANT, Office
 from tests.api.test_pages import sign_in
 
 PAGE = "/operations"
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
 
 
 async def lose(desk: Office, tenant: str = TENANT) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -14,16 +13,10 @@ import structlog
 from api.sessions import COOKIE
 from ledger.principals import Person
 from tests.api.fake_provider import ANA, CLIENT, ISSUER, SECRET, FakeProvider, provider_of
-from tests.api.parked import PASSWORD, TENANT, Office, office
+from tests.api.parked import PASSWORD, TENANT, Office
 from tests.api.test_pages import BASE, browser, hidden
 
 STATE = "counterseal_oidc"
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
 
 
 @pytest.fixture

@@ -1,25 +1,16 @@
 """What operators see of limits, the vault, egress and switches; every number is the tenant's own."""
 
 import re
-from collections.abc import AsyncIterator
 from html import unescape
-
-import pytest
 
 from api.pages.limits import amount
 from ledger.streams import denials_of
 from schemas.events import EgressDenied
-from tests.api.parked import TENANT, Office, confirm, lose_answer, office
+from tests.api.parked import TENANT, Office, confirm, lose_answer
 from tests.api.test_pages import HOSTILE, sign_in
 from tests.api.test_switches_page import off_already, text_of
 
 PAGE = "/operations"
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
 
 
 async def section(desk: Office, name: str) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from html import unescape
 from typing import Any
@@ -33,12 +32,6 @@ PAGES = [
     "/approvals/%00",
     "/?cursor=x",
 ]
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
 
 
 def browser(desk: Office, **options: Any) -> httpx.AsyncClient:

@@ -1,7 +1,6 @@
 """Approving what asks for a proof: with a password, or a new sign-in at the provider; never with a session alone."""
 
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -13,18 +12,12 @@ from api.deciding import Decider, decide
 from api.sessions import COOKIE
 from schemas.decisions import Approval
 from tests.api.fake_provider import ANA, ISSUER, FakeProvider
-from tests.api.parked import PASSWORD, TENANT, Office, office
+from tests.api.parked import PASSWORD, TENANT, Office
 from tests.api.test_deciders import by_signature, decider
 from tests.api.test_openid import begin, come_back, use
 from tests.api.test_pages import browser, event_types, form_of, post_decision, sign_in, stays_open
 
 ASKED = {"proof": "reauthenticated"}
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import re
 import secrets
-from collections.abc import AsyncIterator
 from html import unescape
 from typing import Any, get_args
 from urllib.parse import parse_qs, urlsplit
@@ -23,18 +22,12 @@ from schemas.events import CallSettled, EffectReversed, ReviewConcluded
 from schemas.replies import Explanation
 from tests.api.conftest import Api, Tenant
 from tests.api.markup import forbidden
-from tests.api.parked import TENANT, Office, ask_for_review, confirm, lose_answer, office, operation_of
+from tests.api.parked import TENANT, Office, ask_for_review, confirm, lose_answer, operation_of
 from tests.api.test_pages import HOSTILE, browser, hidden, sign_in
 from tests.service import refund_arguments
 
 EVIDENCE = "Seen in the gateway's dashboard under the operation id."
 UNKNOWN = f"/operations/review/act_{'0' * 32}"
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
 
 
 async def in_review(desk: Office, because: ReviewReason = "absent", **changes: Any) -> Approval:

@@ -8,9 +8,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from ledger.inbox import ANYBODY, Filter
 from ledger.ledger import Ledger
 from tests.api.parked import TENANT, Office, ask_for_review, lose_answer
-from tests.api.test_pages import browser, desk, sign_in
-
-__all__ = ["desk"]
+from tests.api.test_pages import browser, sign_in
 
 # What looking may leave: who saw what, what was refused, and how often somebody asked.
 NOTED = {"views", "diagnostics", "data_keys", "attempts", "sessions", "sign_ins"}

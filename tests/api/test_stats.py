@@ -1,7 +1,6 @@
 """The page of measured gates over ASGI and a real ledger: its numbers, who sees which names, and what it refuses."""
 
 import re
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
 
@@ -9,17 +8,11 @@ import pytest
 
 from ledger.queries import load
 from tests.api.markup import forbidden
-from tests.api.parked import PASSWORD, TENANT, Office, office, park
+from tests.api.parked import PASSWORD, TENANT, Office, park
 from tests.api.test_pages import HOSTILE, browser, sign_in
 from tests.api.test_switches_page import text_of
 
 PAGE = "/stats"
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
 
 
 async def section(desk: Office, name: str, *, as_: str = "ana", query: str = "") -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from html import unescape
@@ -18,7 +17,7 @@ from ledger.switches import stream_of
 from schemas.events import SwitchChanged
 from schemas.switches import PERMIT, Deadlines, SwitchOff
 from tests.api.conftest import Api, Tenant
-from tests.api.parked import TENANT, Office, lose_answer, office
+from tests.api.parked import TENANT, Office, lose_answer
 from tests.api.test_pages import HOSTILE, browser, hidden, sign_in
 from tests.api.test_review import operator
 from tests.service import refund_arguments
@@ -26,12 +25,6 @@ from tests.service import refund_arguments
 PATH = "/operations/switches"
 TOOL = "tool:issue_refund"
 REASON = "The gateway pays out twice."
-
-
-@pytest.fixture
-async def desk(database: str) -> AsyncIterator[Office]:
-    async with office(database) as made:
-        yield made
 
 
 @pytest.fixture
