@@ -39,7 +39,6 @@ def _duration(seconds: float) -> str:
 _FILTERS: dict[str, Any] = {
     "visible": visible,
     "words": words,
-    "when": time_tag,
     "absolute": time_tag,
     "ago": _ago,
     "until": _until,

@@ -12,30 +12,19 @@ from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from ledger.signing import DecisionSigner, verifying_key_pem
 from schemas.canonical import digest
-from schemas.decisions import Approval, HumanDecision
-from schemas.ids import new_approval_id, new_decision_id
+from schemas.decisions import Approval
+from schemas.ids import new_approval_id
 from schemas.proofs import Proof
 from tests.api.parked import park
 from tests.cli.conftest import MASTER, Run
+from tests.service import human_decision
 
 ACTION: dict[str, Any] = {"tool": "issue_refund", "arguments": {"amount_cents": 31_240}}
 
 
 async def decided(ledger: Ledger) -> Approval:
     approval = await park(ledger, action=ACTION, action_digest=digest(ACTION))
-    decision = HumanDecision(
-        decision_id=new_decision_id(),
-        approval_id=approval.approval_id,
-        request_id=approval.request_id,
-        tenant=approval.tenant,
-        action_digest=approval.action_digest,
-        policy_version=approval.policy_version,
-        approver="ana",
-        verdict="approve",
-        reason="",
-        decided_at=datetime.now(UTC),
-        proof=Proof(kind="password", at=datetime.now(UTC)),
-    )
+    decision = human_decision(approval, "approve", proof=Proof(kind="password", at=datetime.now(UTC)))
     token = DecisionSigner(MasterKey(MASTER)).sign(decision)
     await ledger.of(approval.tenant).approvals.decide(decision, token)
     return approval
