@@ -80,7 +80,12 @@ def names(account: ExchangeAccount) -> list[str]:
 async def test_every_account_says_where_with_what_and_how_long(
     client: httpx.AsyncClient, stack: AsyncExitStack
 ) -> None:
-    headers = ["Content-Type: application/json", "Request-Id: req_1", "Set-Cookie: session=1", "X-Customer: Ada"]
+    headers = [
+        "Content-Type: application/json",
+        "Request-Id: req_1",
+        "Set-Cookie: session=1",
+        "X-Customer: Ada Example",
+    ]
     base = await stack.enter_async_context(serving(answering(response(b'{"a": 1}', "402 Payment Required", *headers))))
     _, account = await told(remote(client, base))
     assert (account.purpose, account.system, account.method) == ("effect", "payments", "POST")
@@ -190,7 +195,7 @@ async def test_a_body_that_is_no_answer_leaves_its_type_and_fingerprint(
     assert (account.problem, account.upstream_status) == ("unreadable", 200)
     assert account.headers["content-type"] == content_type
     kept = account.model_dump_json()
-    assert "Ada" not in kept
+    assert "Ada Example" not in kept
     assert "re_1" not in kept
     if handler is HTML:
         assert account.response is not None

@@ -316,7 +316,7 @@ async def test_an_outcome_that_is_not_known(desk: Desk, stack: AsyncExitStack, c
     found = await desk.only(ended.request_id)
     assert (reached(found), found.outcome, found.status) == (passed, "unknown", "outcome_unknown")
     says(found, "To carry it out: POST http://127.0.0.1:", *parts, "The caller was told: “The remote system's answer")
-    assert "Ada" not in found.model_dump_json()
+    assert "Ada Example" not in found.model_dump_json()
     await unreadable(desk, ended.request_id)
 
 
