@@ -8,10 +8,11 @@ from ledger.cards import insert_approval
 from ledger.chain import EventRow, body_context, extend
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
+from ledger.keys import DataKey
 from ledger.queries import load
 from ledger.records import CallRecord, Step, details_context, open_record
 from schemas.codes import Status
-from schemas.events import EVENT, Event
+from schemas.events import EVENT, Event, Pruned, Recorded
 
 _SQL = load("calls")
 
@@ -120,18 +121,17 @@ class Calls:
             await insert_approval(connection, step.asks, key, self._keys)
         return after
 
-    async def events(self, request_id: str) -> list[tuple[EventRow, Event]]:
-        """The events of a call in order, decrypted. Raises UnknownCall when there are none."""
+    async def events(self, request_id: str) -> list[tuple[EventRow, Recorded]]:
+        """The events of a call in order, decrypted. Raises UnknownCall when there are none, and KeyDestroyed."""
         async with self._pool.acquire() as connection:
             found = await connection.fetch(_SQL["events_of"], request_id)
             if not found:
                 raise UnknownCall(request_id)
-            opened: list[tuple[EventRow, Event]] = []
-            for row in found:
-                key = await self._keys.by_id(connection, row["key_id"])
-                context = body_context(row["tenant"], request_id, row["n"], row["type"], row["version"])
-                fields = {name: row[name] for name in EventRow.__slots__}
-                opened.append((EventRow(**fields), EVENT.validate_json(key.open(row["body"], context))))
+            opened: list[tuple[EventRow, Recorded]] = []
+            for fields in found:
+                row = EventRow(**{name: fields[name] for name in EventRow.__slots__})
+                key = None if row.body is None else await self._keys.by_id(connection, row.key_id)
+                opened.append((row, Pruned(type=row.type) if key is None else _opened(row, key)))
             return opened
 
     async def recent(self, *, tenant: str | None, status: str | None, limit: int) -> list[dict[str, object]]:
@@ -165,6 +165,11 @@ class Calls:
         """(request id, workflow id, status, changed at) of calls that should be running, after a cursor."""
         rows = await self._pool.fetch(_SQL["open_calls"], seconds, *after, limit)
         return [(row["request_id"], row["workflow_id"], row["status"], row["updated_at"]) for row in rows]
+
+
+def _opened(row: EventRow, key: DataKey) -> Event:
+    context = body_context(row.tenant, row.request_id, row.n, row.type, row.version)
+    return EVENT.validate_json(key.open(row.body or b"", context))
 
 
 def columns(rows: Sequence[EventRow]) -> tuple[list[object], ...]:

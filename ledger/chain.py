@@ -14,7 +14,7 @@ GENESIS = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One row of `events` as it is stored."""
+    """One row of `events` as it is stored. One of body and its hash is None: a body that was pruned leaves its hash."""
 
     tenant: str
     request_id: str
@@ -23,9 +23,10 @@ class EventRow:
     version: int
     at: datetime
     key_id: str
-    body: bytes
+    body: bytes | None
     previous: bytes
     hash: bytes
+    body_hash: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,20 @@ def body_context(tenant: str, request_id: str, n: int, type_: str, version: int)
     return canonical([tenant, request_id, n, type_, version])
 
 
+def body_digest(row: EventRow) -> bytes:
+    """SHA-256 of the ciphertext, also where only that is left; empty, and no hash, in a row with both or neither."""
+    if row.body is None:
+        return row.body_hash or b""
+    return hashlib.sha256(row.body).digest() if row.body_hash is None else b""
+
+
 def event_hash(row: EventRow) -> bytes:
-    """SHA-256 over every plain column, the ciphertext and the previous hash (canonical JSON, RFC 8785)."""
+    """SHA-256 over every plain column, the ciphertext's and the previous hash (canonical JSON, RFC 8785)."""
     return hashlib.sha256(
         canonical(
             {
                 "at": row.at.astimezone(UTC).isoformat(timespec="microseconds"),
-                "body": hashlib.sha256(row.body).hexdigest(),
+                "body": body_digest(row).hex(),
                 "key_id": row.key_id,
                 "n": row.n,
                 "previous": row.previous.hex(),

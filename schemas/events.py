@@ -311,3 +311,13 @@ Event = Annotated[
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+class Pruned(Model):
+    """An event that retention left no body of: that it happened, when, and its hash are all there is."""
+
+    type: str
+
+
+Recorded = Event | Pruned
+"""An event as it is read."""

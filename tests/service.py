@@ -38,7 +38,7 @@ from runtime.workers import effect_worker, workflow_worker
 from schemas.calls import ToolCallInput
 from schemas.codes import Status
 from schemas.decisions import Approval, HumanDecision, SignedDecision
-from schemas.events import Event
+from schemas.events import Recorded
 from schemas.ids import key_hash, new_decision_id, new_request_id, workflow_id
 from tests import loopback
 from workflows.tool_call import search_attributes
@@ -273,7 +273,7 @@ class Service:
         environment.info = replace(environment.info, workflow_id=record.workflow_id)
         return environment
 
-    async def events(self, started: Started) -> list[Event]:
+    async def events(self, started: Started) -> list[Recorded]:
         return [event for _, event in await self.core.ledger.calls.events(started.request.request_id)]
 
     async def event_types(self, started: Started) -> list[str]:

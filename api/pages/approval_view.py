@@ -26,10 +26,10 @@ from ledger.chain import EventRow
 from ledger.principals import Person
 from ledger.records import CallRecord
 from schemas.decisions import Approval, ClaimedBy
-from schemas.events import Event
+from schemas.events import Recorded
 from schemas.switches import SwitchOff
 
-Events = Sequence[tuple[EventRow, Event]]
+Events = Sequence[tuple[EventRow, Recorded]]
 
 MOST_UNTRUSTED = 2000
 MOST_REASON = 2000

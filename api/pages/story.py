@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from api.pages.text import absolute
+from api.pages.text import absolute, words
 from ledger.chain import EventRow
 from ledger.records import CallRecord
 from schemas.codes import REGISTRY
@@ -17,7 +17,8 @@ from schemas.events import (
     ApprovalVoided,
     CallAmended,
     EffectInspected,
-    Event,
+    Pruned,
+    Recorded,
     ReviewConcluded,
 )
 
@@ -85,13 +86,15 @@ def symbol(tone: Tone) -> str:
     return _SYMBOLS[tone]
 
 
-def story(events: Sequence[tuple[EventRow, Event]]) -> list[Happened]:
+def story(events: Sequence[tuple[EventRow, Recorded]]) -> list[Happened]:
     """Every event of a call in order, as sentences."""
     return [Happened(row.at, event.type, _sentence(event)) for row, event in events]
 
 
-def _sentence(event: Event) -> str:
+def _sentence(event: Recorded) -> str:
     match event:
+        case Pruned():
+            return f"{words(event.type.replace('.', '_')).capitalize()}; what it said was removed when its time was up"
         case EffectInspected():
             return _FOUND[event.found]
         case ApprovalExtended():
@@ -130,7 +133,7 @@ class Predecessor:
     amended: bool = False
 
 
-def predecessor(approval: Approval, events: Sequence[tuple[EventRow, Event]]) -> Predecessor | None:
+def predecessor(approval: Approval, events: Sequence[tuple[EventRow, Recorded]]) -> Predecessor | None:
     """What an approval took the place of; None for the first of its call."""
     before: Predecessor | None = None
     for _, event in events:
@@ -147,19 +150,19 @@ def predecessor(approval: Approval, events: Sequence[tuple[EventRow, Event]]) ->
     return None
 
 
-def voided_on(approval: Approval, events: Sequence[tuple[EventRow, Event]]) -> ApprovalVoided | None:
+def voided_on(approval: Approval, events: Sequence[tuple[EventRow, Recorded]]) -> ApprovalVoided | None:
     """Why an approval no longer held, with the facts as they then were."""
     found = (event for _, event in events if isinstance(event, ApprovalVoided))
     return next((each for each in found if each.approval_id == approval.approval_id), None)
 
 
-def settled_by(events: Sequence[tuple[EventRow, Event]]) -> ReviewConcluded | None:
+def settled_by(events: Sequence[tuple[EventRow, Recorded]]) -> ReviewConcluded | None:
     """The operator's conclusion that a call rests on; None when it rests on what its system said."""
     last = next((event for _, event in reversed(events) if event.type in _CONCLUSIVE), None)
     return last if isinstance(last, ReviewConcluded) else None
 
 
-def outcome(approval: Approval, record: CallRecord, events: Sequence[tuple[EventRow, Event]]) -> Outcome:
+def outcome(approval: Approval, record: CallRecord, events: Sequence[tuple[EventRow, Recorded]]) -> Outcome:
     """What a closed approval led to."""
     if approval.status in _CLOSED:
         headline, sentence = _CLOSED[approval.status]
@@ -193,7 +196,7 @@ def outcome(approval: Approval, record: CallRecord, events: Sequence[tuple[Event
             return Outcome("bad", "Approved, but not done", _told(record))
 
 
-def _followed(approval: Approval, record: CallRecord, events: Sequence[tuple[EventRow, Event]]) -> Outcome:
+def _followed(approval: Approval, record: CallRecord, events: Sequence[tuple[EventRow, Recorded]]) -> Outcome:
     """Of an approval that another one took the place of."""
     for _, event in events:
         if isinstance(event, CallAmended) and event.approval_id == approval.approval_id:
@@ -205,7 +208,7 @@ def _followed(approval: Approval, record: CallRecord, events: Sequence[tuple[Eve
     return Outcome("quiet", "Asked again", sentence, successor=record.approval_id)
 
 
-def _found_out(events: Sequence[tuple[EventRow, Event]]) -> str:
+def _found_out(events: Sequence[tuple[EventRow, Recorded]]) -> str:
     concluded = settled_by(events)
     return f" {concluded.operator} found that out, since its answer was lost." if concluded else ""
 

@@ -8,7 +8,7 @@ from api.pages.story import story
 from api.pages.text import words
 from ledger.chain import EventRow
 from schemas.effects import AlertKind, Exchange, ReviewReason
-from schemas.events import EffectIntended, Event
+from schemas.events import EffectIntended, Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Look:
     exchange: str
 
 
-def looks(events: Sequence[tuple[EventRow, Event]]) -> list[Look]:
+def looks(events: Sequence[tuple[EventRow, Recorded]]) -> list[Look]:
     """What was sent and found of an effect, oldest first."""
     return [
         Look(happened.at, happened.sentence, _exchange(event))
@@ -146,7 +146,7 @@ def looks(events: Sequence[tuple[EventRow, Event]]) -> list[Look]:
     ]
 
 
-def _exchange(event: Event) -> str:
+def _exchange(event: Recorded) -> str:
     if isinstance(event, EffectIntended):
         return f"attempt {event.effect.attempt}"
     exchange: Exchange | None = getattr(event, "exchange", None)

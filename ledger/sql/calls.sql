@@ -220,7 +220,7 @@ ORDER BY created_at DESC, request_id LIMIT $3
 SELECT status, count(*) AS count FROM calls WHERE tenant = $1 GROUP BY status
 
 -- name: events_of
-SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash
+SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash
 FROM events WHERE request_id = $1 ORDER BY n
 
 -- name: publish_policy

@@ -9,10 +9,11 @@ LEFT JOIN LATERAL (SELECT n, hash FROM events WHERE request_id = $1 ORDER BY n D
 
 -- name: append_to_stream
 -- An event of a request that never became a call.
-INSERT INTO events (tenant, request_id, n, type, version, at, key_id, body, previous, hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO events (tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: recent_in_stream
--- The newest events of a stream.
-SELECT tenant, n, type, version, at, key_id, body FROM events WHERE request_id = $1 AND at > now() - $2::interval
+-- The newest events of a stream, those left out whose bodies are gone.
+SELECT tenant, n, type, version, at, key_id, body FROM events
+WHERE request_id = $1 AND at > now() - $2::interval AND body IS NOT NULL
 ORDER BY n DESC LIMIT $3

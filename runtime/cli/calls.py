@@ -14,7 +14,7 @@ from runtime.cli.connecting import DataOption, JsonOption, with_ledger
 from runtime.cli.exporting import event_json, export
 from runtime.cli.output import console, exact, instant, print_json, table
 from schemas.codes import Status
-from schemas.events import CallDecided, Event
+from schemas.events import CallDecided, Pruned, Recorded
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Calls, as the ledger has them.")
 
@@ -62,7 +62,10 @@ def events(request_id: RequestId, data: DataOption = None, as_json: JsonOption =
     """List a call's events; with --json, their decrypted bodies too."""
     found = with_ledger(data, lambda ledger: ledger.calls.events(request_id))
     if as_json:
-        opened = [event_json(row, event.model_dump(mode="json")) for row, event in found]
+        opened = [
+            event_json(row, None if isinstance(event, Pruned) else event.model_dump(mode="json"))
+            for row, event in found
+        ]
         print_json({"request_id": request_id, "events": opened})
         return
     shown = table("n", "Time", "Type", "Hash")
@@ -74,7 +77,7 @@ def events(request_id: RequestId, data: DataOption = None, as_json: JsonOption =
 app.command(epilog="Example: counterseal calls export --out calls.jsonl")(export)
 
 
-async def _read(ledger: Ledger, request_id: str) -> tuple[CallRecord, list[tuple[EventRow, Event]], str | None]:
+async def _read(ledger: Ledger, request_id: str) -> tuple[CallRecord, list[tuple[EventRow, Recorded]], str | None]:
     """The call, its events, where its chain breaks. The chain is checked first: an altered body cannot be opened."""
     while True:
         record = await ledger.calls.read(request_id)
@@ -86,7 +89,7 @@ async def _read(ledger: Ledger, request_id: str) -> tuple[CallRecord, list[tuple
     return record, await ledger.calls.events(request_id), None
 
 
-def _print_story(record: CallRecord, events: list[tuple[EventRow, Event]], broken: str | None) -> None:
+def _print_story(record: CallRecord, events: list[tuple[EventRow, Recorded]], broken: str | None) -> None:
     call, terminal = record.details.call, console()
     terminal.print(Text(f"{record.tool} {call.tool_version}   {record.request_id}"))
     terminal.print(Text(f"agent {record.agent_id}, run {call.binding.run_id}, tenant {record.tenant}"))
@@ -102,13 +105,13 @@ def _print_story(record: CallRecord, events: list[tuple[EventRow, Event]], broke
     terminal.print(Text(f"The chain of {len(events)} hashes holds."))
 
 
-def _detail(event: Event) -> str:
+def _detail(event: Recorded) -> str:
     if isinstance(event, CallDecided):
         return f" of policy {event.decision.policy_version}: {event.decision.because}"
     return ""
 
 
-def _as_json(record: CallRecord, events: list[tuple[EventRow, Event]], broken: str | None) -> dict[str, object]:
+def _as_json(record: CallRecord, events: list[tuple[EventRow, Recorded]], broken: str | None) -> dict[str, object]:
     call = record.details.call
     told = story(events)
     return {

@@ -104,13 +104,15 @@ async def _call(connection: Connection, keys: DataKeys, request_id: str) -> dict
 
 
 async def _body(connection: Connection, keys: DataKeys, event: EventRow) -> Any:
+    if event.body is None:
+        return None
     key = await keys.by_id(connection, event.key_id)
     context = body_context(event.tenant, event.request_id, event.n, event.type, event.version)
     return json.loads(key.open(event.body, context))
 
 
 def event_json(row: EventRow, body: Any) -> dict[str, object]:
-    """An event as commands print it, `body` decrypted."""
+    """An event as commands print it, `body` decrypted; null when it was pruned, or cannot be read."""
     return {
         "n": row.n,
         "at": _time(row.at),
@@ -119,6 +121,7 @@ def event_json(row: EventRow, body: Any) -> dict[str, object]:
         "previous": row.previous.hex(),
         "hash": row.hash.hex(),
         "body": body,
+        "pruned": row.body is None,
     }
 
 

@@ -9,6 +9,7 @@ from fastapi.routing import iter_route_contexts
 
 from ledger.principals import Principal, TokenKind
 from schemas.diagnostics import Diagnostic, RawException
+from schemas.events import DiagnosticOpened
 from tests.api.parked import PASSWORD, TENANT, Office, office, park
 
 BASE = "http://counterseal.test"
@@ -53,7 +54,7 @@ async def sign_in(desk: Office, username: str) -> httpx.AsyncClient:
 
 async def opened(desk: Office, request_id: str) -> list[str]:
     events = await desk.ledger.calls.events(request_id)
-    return [event.principal for _, event in events if event.type == "diagnostic.opened"]
+    return [event.principal for _, event in events if isinstance(event, DiagnosticOpened)]
 
 
 async def test_an_operator_reads_it_and_that_is_recorded(desk: Office, request_id: str) -> None:

@@ -112,6 +112,7 @@ async def test_every_change_is_an_event_with_who_and_why_and_the_chain_holds(
     for n, found in enumerate(await ledger.system.fetch(_EVENTS_OF, stream_of(tenant)), start=1):
         row = EventRow(**{name: found[name] for name in EventRow.__slots__})
         assert (row.n, row.tenant, row.previous, row.hash) == (n, tenant, previous, event_hash(row))
+        assert row.body is not None
         assert b"because" not in row.body
         previous = row.hash
     assert await _changes(ledger, EVERYONE) == []

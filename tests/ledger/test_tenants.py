@@ -25,7 +25,7 @@ from tests.ledger.refunds import MASTER, Refund, decide, new_binding, open_ledge
 
 TENANTS = ("acme", "globex")
 # What belongs to no tenant.
-_COMMON = {"alembic_version", "attempts", "policies", "sign_ins"}
+_COMMON = {"alembic_version", "attempts", "policies", "retention", "sign_ins"}
 _ROWS_OF_0001 = """
 INSERT INTO users VALUES ('acme', 'ana', 'Ana Example', '', '{}');
 INSERT INTO sessions VALUES ('s', 'ana', 'c', now(), now());
@@ -288,6 +288,8 @@ async def test_the_services_role_admits_and_decides_but_changes_no_event(
         assert await service.database.is_guarded()
         for statement in (
             "UPDATE events SET type = 'call.decided'",
+            "INSERT INTO retention VALUES ('call', 1, 'olga')",
+            "UPDATE retention SET keep_days = 1",
             "DELETE FROM events",
             "TRUNCATE events",
             "UPDATE decisions SET verdict = 'approve'",

@@ -7,7 +7,7 @@ from typing import Any
 from ledger.chain import GENESIS, event_hash
 from ledger.records import SETTLED, CallRecord
 from schemas.codes import REGISTRY
-from schemas.events import ApprovalGranted, EffectIntended
+from schemas.events import ApprovalGranted, EffectIntended, Pruned
 from tests.model.fold import fold
 from tests.model.world import World
 
@@ -158,7 +158,7 @@ class Watch:
             assert event_hash(event_row) == event_row.hash, "an event is not what was hashed"
             previous = event_row.hash
         assert (record.head.n, record.head.hash) == (len(found), previous), "the head is not the last event"
-        events = [event for _, event in found]
+        events = [event for _, event in found if not isinstance(event, Pruned)]
         folded = fold(events)
         assert (folded.status, folded.code) == (record.status, record.code.value), (folded, record.status, record.code)
         assert folded.approval == row["approval"], (folded.approval, row["approval"])
