@@ -1,11 +1,14 @@
 """Writes the parts of the documentation that say what the code says: codes, events, settings, commands.
 
-`python docs/generate.py` writes the files; the tests compare them with what this would write.
+`python docs/generate.py` writes the files; the tests compare them with what this would write. The shape of a version of
+an event, once written, stays: it is refused to write another one over it.
 """
 
 import ast
 import importlib
 import inspect
+import json
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import typer
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, JsonValue, SecretStr
 from pydantic_core import PydanticUndefined
 
 from runtime.cli.main import COMMANDS
@@ -21,11 +24,14 @@ from runtime.settings import Settings
 from schemas.codes import REGISTRY, Action, Code, CodeSpec
 from schemas.events import Event
 from schemas.guide import page
+from schemas.upcasting import MODELS
 
 DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference"
 _ROOT = DOCS.parent
 _EXAMPLE_BASE = "https://counterseal.example"
+
+_WORDS = frozenset({"title", "description"})
 
 # What each action asks of the agent; the closed list is `schemas.codes.Action`.
 _ACTIONS: dict[Action, str] = {
@@ -90,15 +96,60 @@ def events() -> str:
         "What the ledger appends, per call, numbered from 1. The body is encrypted; `counterseal calls events"
         " REQUEST_ID --json` decrypts it. Beside the body each row has its tenant, call, number, type, version, time,"
         " key id, the hash of the previous event and its own hash. A changed"
-        " shape is a new version, never another meaning of the old one.",
+        " shape is a new version, never another meaning of the old one; `schemas/upcasting.py` reads old ones as the"
+        " current. Every version that was ever written has its JSON Schema in [`docs/events/`](../events/).",
     ]
     for model in get_args(get_args(Event)[0]):
         said, fields = _attributes(model)
         if not said:
             raise ValueError(f"{model.__name__} has no docstring")
-        parts.append(f"## {model.model_fields['type'].default}\n\n{said} Version {model.version}.")
+        name = model.model_fields["type"].default
+        schema = f"[Version {model.version}](../{schema_file(name, model.version)})"
+        parts.append(f"## {name}\n\n{said} {schema}.")
         parts.append("\n".join(_field(*field) for field in fields if field[0] != "type"))
     return _document(parts)
+
+
+def schema_file(type_: str, version: int) -> str:
+    """Where under `docs/` the schema of a version of an event is."""
+    return f"events/{type_}.v{version}.json"
+
+
+def event_schemas() -> dict[str, str]:
+    """The current version of every event as JSON Schema (draft 2020-12), by its file: the shape of a body, without
+    words that could change while it does not."""
+    written: dict[str, str] = {}
+    for name, model in MODELS.items():
+        bare: Any = _bare(model.model_json_schema())
+        # The list of codes is versioned by itself, and grows.
+        bare.get("$defs", {}).get("Code", {}).pop("enum", None)
+        schema = {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": f"{name} v{model.version}",
+            **bare,
+        }
+        written[schema_file(name, model.version)] = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    return written
+
+
+def changed_schemas() -> list[str]:
+    """What there is a file of that says another shape than the code, in a sentence each that says what to do."""
+    return [
+        f"docs/{name} was written before and says another shape: what is stored of that version stays. Give the"
+        " event its next version, and schemas/upcasting.py a function that makes the old body into the new one."
+        for name, content in event_schemas().items()
+        if (DOCS / name).exists() and (DOCS / name).read_text(encoding="utf-8") != content
+    ]
+
+
+def _bare(schema: JsonValue) -> Any:
+    """Without titles and descriptions, and with every mapping in one order."""
+    if isinstance(schema, list):
+        return [_bare(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: value for name, value in schema.items() if name not in _WORDS or not isinstance(value, str)}
+    return {name: _bare(kept[name]) for name in sorted(kept)}
 
 
 def _field(name: str, kind: str, text: str) -> str:
@@ -257,9 +308,11 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    for name, written in PAGES.items():
+    if changed := changed_schemas():
+        sys.exit("\n".join(changed))
+    for name, content in {**{name: written() for name, written in PAGES.items()}, **event_schemas()}.items():
         (DOCS / name).parent.mkdir(exist_ok=True)
-        (DOCS / name).write_text(written(), encoding="utf-8")
+        (DOCS / name).write_text(content, encoding="utf-8")
 
 
 if __name__ == "__main__":

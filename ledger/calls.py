@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger.cards import insert_approval
-from ledger.chain import EventRow, body_context, extend
+from ledger.chain import EventRow, extend, open_event
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
-from ledger.keys import DataKey
 from ledger.queries import load
 from ledger.records import CallRecord, Step, details_context, open_record
 from schemas.codes import Status
-from schemas.events import EVENT, Event, Pruned, Recorded
+from schemas.events import Pruned, Recorded
 
 _SQL = load("calls")
 
@@ -131,7 +130,7 @@ class Calls:
             for fields in found:
                 row = EventRow(**{name: fields[name] for name in EventRow.__slots__})
                 key = None if row.body is None else await self._keys.by_id(connection, row.key_id)
-                opened.append((row, Pruned(type=row.type) if key is None else _opened(row, key)))
+                opened.append((row, Pruned(type=row.type) if key is None else open_event(row, key)))
             return opened
 
     async def recent(self, *, tenant: str | None, status: str | None, limit: int) -> list[dict[str, object]]:
@@ -165,11 +164,6 @@ class Calls:
         """(request id, workflow id, status, changed at) of calls that should be running, after a cursor."""
         rows = await self._pool.fetch(_SQL["open_calls"], seconds, *after, limit)
         return [(row["request_id"], row["workflow_id"], row["status"], row["updated_at"]) for row in rows]
-
-
-def _opened(row: EventRow, key: DataKey) -> Event:
-    context = body_context(row.tenant, row.request_id, row.n, row.type, row.version)
-    return EVENT.validate_json(key.open(row.body or b"", context))
 
 
 def columns(rows: Sequence[EventRow]) -> tuple[list[object], ...]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from ledger.keys import DataKey
 from schemas.canonical import canonical
 from schemas.events import Event
+from schemas.upcasting import read_event
 
 GENESIS = bytes(32)
 
@@ -40,6 +41,12 @@ class Head:
 def body_context(tenant: str, request_id: str, n: int, type_: str, version: int) -> bytes:
     """Associated data of an event's ciphertext: a body cannot be moved to another place."""
     return canonical([tenant, request_id, n, type_, version])
+
+
+def open_event(row: EventRow, key: DataKey) -> Event:
+    """The event of a row that has its body, whatever version it was written in. Raises UnknownEvent."""
+    context = body_context(row.tenant, row.request_id, row.n, row.type, row.version)
+    return read_event(row.type, row.version, key.open(row.body or b"", context))
 
 
 def body_digest(row: EventRow) -> bytes:

@@ -10,7 +10,8 @@ from ledger.chain import GENESIS, Head, body_context, extend
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.queries import load
-from schemas.events import EVENT, Event
+from schemas.events import Event
+from schemas.upcasting import read_event
 
 _SQL = load("streams")
 # Whose key seals what belongs to no customer; no customer's id has a slash.
@@ -61,5 +62,5 @@ class Streams:
             for row in rows:
                 key = await self._keys.by_id(connection, row["key_id"])
                 context = body_context(row["tenant"], stream, row["n"], row["type"], row["version"])
-                opened.append((row["at"], EVENT.validate_json(key.open(row["body"], context))))
+                opened.append((row["at"], read_event(row["type"], row["version"], key.open(row["body"], context))))
             return opened

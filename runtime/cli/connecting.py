@@ -24,6 +24,7 @@ from ledger.principals import Principals
 from runtime.cli.errors import CommandError
 from runtime.master import master_key
 from runtime.stack.connection import data_folder, find_stack
+from schemas.upcasting import UnknownEvent
 
 T = TypeVar("T")
 
@@ -117,6 +118,10 @@ async def open_ledger(place: Place) -> AsyncGenerator[Ledger]:
         except InvalidTag:
             raise CommandError(
                 "something in the ledger does not open: the master key is another one, or what is stored was altered"
+            ) from None
+        except UnknownEvent as error:
+            raise CommandError(
+                f"the ledger holds an event that this release does not know ({error}): use a newer one"
             ) from None
         except KeyDestroyed:
             raise CommandError("that customer was erased: what belonged to them cannot be read any more") from None
