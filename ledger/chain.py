@@ -56,23 +56,27 @@ def body_digest(row: EventRow) -> bytes:
     return hashlib.sha256(row.body).digest() if row.body_hash is None else b""
 
 
+def header(row: EventRow) -> bytes:
+    """What is hashed of an event: every plain column, the ciphertext's hash and the hash of the event before it, as
+    canonical JSON (RFC 8785)."""
+    return canonical(
+        {
+            "at": row.at.astimezone(UTC).isoformat(timespec="microseconds"),
+            "body": body_digest(row).hex(),
+            "key_id": row.key_id,
+            "n": row.n,
+            "previous": row.previous.hex(),
+            "request_id": row.request_id,
+            "tenant": row.tenant,
+            "type": row.type,
+            "version": row.version,
+        }
+    )
+
+
 def event_hash(row: EventRow) -> bytes:
-    """SHA-256 over every plain column, the ciphertext's and the previous hash (canonical JSON, RFC 8785)."""
-    return hashlib.sha256(
-        canonical(
-            {
-                "at": row.at.astimezone(UTC).isoformat(timespec="microseconds"),
-                "body": body_digest(row).hex(),
-                "key_id": row.key_id,
-                "n": row.n,
-                "previous": row.previous.hex(),
-                "request_id": row.request_id,
-                "tenant": row.tenant,
-                "type": row.type,
-                "version": row.version,
-            }
-        )
-    ).digest()
+    """SHA-256(0x00 || header), which is the event's leaf in the Merkle tree (RFC 6962, 2.1)."""
+    return hashlib.sha256(b"\x00" + header(row)).digest()
 
 
 def extend(

@@ -20,6 +20,7 @@ from ledger.passkeys import Passkeys
 from ledger.principals import Principals
 from ledger.related import Related
 from ledger.reviews import Reviews
+from ledger.seals import Seals
 from ledger.streams import Streams
 from ledger.switches import Permits, Switches
 from ledger.usage import Usages
@@ -85,6 +86,7 @@ class Ledger:
     notices: Notices
     switches: Switches
     streams: Streams
+    seals: Seals
     vault: Vault
     credentials: Selection
 
@@ -105,6 +107,7 @@ class Ledger:
             everyones.notices,
             Switches(database.reserved, keys),
             Streams(database.system, keys),
+            Seals(database.system, master),
             Vault(database.system, Sealer(master)),
             Selection(database, Sealer(master)),
         )
