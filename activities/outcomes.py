@@ -137,6 +137,7 @@ def _confirmed(
         remote_id=outcome.remote_id,
         result=outcome.result,
         exchange=outcome.exchange,
+        remote_at=outcome.remote_at,
     )
     settled = CallSettled(status="executed", code=Code.OK, explanation=said, result=outcome.result)
     return Step(

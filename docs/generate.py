@@ -106,7 +106,7 @@ def events() -> str:
         name = model.model_fields["type"].default
         schema = f"[Version {model.version}](../{schema_file(name, model.version)})"
         parts.append(f"## {name}\n\n{said} {schema}.")
-        parts.append("\n".join(_field(*field) for field in fields if field[0] != "type"))
+        parts.append("\n".join(_field(*field) for field in fields if field[0] in model.model_fields.keys() - {"type"}))
     return _document(parts)
 
 

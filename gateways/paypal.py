@@ -198,6 +198,7 @@ def judge(found: WireRefund, request: RefundRequest, exchange: Exchange) -> Conf
             "status": status,
         },
         exchange=exchange,
+        remote_at=found.create_time,
     )
 
 

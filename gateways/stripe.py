@@ -6,7 +6,7 @@ metadata (https://docs.stripe.com/api/metadata), by which a refund whose answer 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from gateways import stripe_wire as wire
 from gateways.border import clipped, failed, problem_of, rate_limited, read, read_or_raise, unknown, unsent_or_unknown
@@ -190,6 +190,7 @@ def judge(found: WireRefund, request: RefundRequest, exchange: Exchange) -> Conf
             "status": found.status,
         },
         exchange=exchange,
+        remote_at=datetime.fromtimestamp(found.created, UTC),
     )
 
 

@@ -2,7 +2,8 @@
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from zoneinfo import ZoneInfo
 
 _DAYS = 30
 _DAY = timedelta(days=1)
@@ -39,6 +40,32 @@ def period(since: str | None, until: str | None, now: datetime) -> Period:
     return Period(begin, end)
 
 
+def half_open(since: str | None, until: str | None, now: datetime, zone: tzinfo) -> Period:
+    """From `since` on until just before `until`: each a date, whose midnight in `zone` is meant, or a time with its
+    zone (ISO 8601). A day has 23 or 25 hours where the clocks change.
+
+    Without an end it goes on until the end of today; without a beginning it is the 30 days before. Raises ValueError
+    with a sentence.
+    """
+    end = _bound(until, zone) if until else _midnight(now.astimezone(zone).date() + _DAY, zone)
+    begin = _bound(since, zone) if since else _midnight(end.astimezone(zone).date() - timedelta(days=_DAYS), zone)
+    if begin >= end:
+        raise ValueError("the period ends before it begins")
+    return Period(begin, end)
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """A time zone of the IANA database. Raises ValueError with a sentence."""
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        raise ValueError("a time zone is named as IANA does: Europe/Berlin, America/New_York, UTC") from None
+
+
+def _bound(text: str, zone: tzinfo) -> datetime:
+    return _midnight(_date(text), zone) if _DATE.fullmatch(text) else _instant(text)
+
+
 def _begin(text: str) -> datetime:
     return _midnight(_date(text)) if _DATE.fullmatch(text) else _instant(text)
 
@@ -62,5 +89,6 @@ def _instant(text: str) -> datetime:
     return at.astimezone(UTC)
 
 
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
+def _midnight(day: date, zone: tzinfo = UTC) -> datetime:
+    """The first moment of a day, in UTC; also where the clocks go forward at midnight."""
+    return datetime.combine(day, time(), zone).astimezone(UTC)

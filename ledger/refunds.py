@@ -1,19 +1,22 @@
 """What became of refunds, and of which amounts: for whoever keeps the books."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
 import asyncpg
-from pydantic import JsonValue
 
+from ledger.bookings import CLOCKS, TOLD_BY, Line, Refund, RefundCall, Told, amount_in, refund_of
+from ledger.chain import EventRow, open_event
 from ledger.data_keys import DataKeys, KeyDestroyed
 from ledger.database import Connection, Pool
 from ledger.periods import Period
 from ledger.queries import load
 from ledger.records import CallDetails, details_context
 from schemas.codes import Status
+from schemas.events import Event
 
 _SQL = load("refunds")
 _PAGE = 500
@@ -25,8 +28,9 @@ Found = Literal["by a look-up", "by sending it again", "by a person", "being loo
 
 
 @dataclass(frozen=True, slots=True)
-class Refund:
-    """One refund as it stands. `amount` in minor units of `currency`, both None where the customer was erased.
+class Asked:
+    """One refund that was asked for, as it stands. `amount` in minor units of `currency`, both None where the customer
+    was erased.
 
     `found` is None where the outcome was always known.
     """
@@ -55,7 +59,7 @@ class Sums:
     def currencies(self) -> list[str]:
         return sorted({currency for currency, _ in self.amounts})
 
-    def add(self, refund: Refund) -> None:
+    def add(self, refund: Asked) -> None:
         self.count[refund.outcome] += 1
         if refund.amount is None or refund.currency is None:
             self.unreadable += 1
@@ -76,7 +80,7 @@ class RefundReport:
     by_rule: dict[str, Sums] = field(default_factory=dict[str, Sums])
     unknown: Counter[tuple[Found, Outcome]] = field(default_factory=Counter[tuple[Found, Outcome]])
 
-    def add(self, refund: Refund) -> None:
+    def add(self, refund: Asked) -> None:
         sums = (
             self.total,
             self.by_agent.setdefault(refund.agent, Sums()),
@@ -88,8 +92,24 @@ class RefundReport:
             self.unknown[refund.found, refund.outcome] += 1
 
 
+@dataclass(slots=True)
+class Books:
+    """What was booked in `period`, in the order of time, and what was sent before its end and is not known yet."""
+
+    period: Period
+    lines: list[Line] = field(default_factory=list[Line])
+    open: list[Refund] = field(default_factory=list[Refund])
+
+    def add(self, refund: Refund) -> None:
+        self.lines += [
+            Line(refund, each) for each in refund.bookings if self.period.since <= each.at < self.period.until
+        ]
+        if refund.is_open and refund.sent_at is not None and refund.sent_at < self.period.until:
+            self.open.append(refund)
+
+
 class Refunds:
-    """Reads refunds; the amounts are in the encrypted part of a call."""
+    """Reads refunds; the amounts are in the encrypted parts of calls and events."""
 
     def __init__(self, pool: Pool, keys: DataKeys) -> None:
         self._pool = pool
@@ -102,7 +122,68 @@ class Refunds:
             report.add(refund)
         return report
 
-    async def _read(self, tenant: str | None, period: Period, tools: list[str]) -> AsyncIterator[Refund]:
+    async def books(self, tenant: str | None, period: Period, tools: Collection[str]) -> Books:
+        """The bookings of a tenant or (None) of every one, as of one moment, by the tools that refund."""
+        books = Books(period)
+        async for refund in self.told(tenant, period, tools):
+            books.add(refund)
+        books.lines.sort(key=lambda line: (line.booking.at, line.refund.call.request_id))
+        books.open.sort(key=lambda refund: (refund.sent_at or period.until, refund.call.request_id))
+        return books
+
+    async def told(self, tenant: str | None, period: Period, tools: Collection[str]) -> AsyncIterator[Refund]:
+        """Every refund that was sent and may be booked in the period or open at its end, told from its events."""
+        after, span = "", (period.since - CLOCKS, period.until + CLOCKS)
+        async with (
+            self._pool.acquire() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            while True:
+                rows = await connection.fetch(_SQL["sent"], tenant, *span, list(tools), after, _PAGE)
+                for refund in await self._tell(connection, rows):
+                    yield refund
+                if len(rows) < _PAGE:
+                    return
+                after = rows[-1]["request_id"]
+
+    async def by_operations(self, operation_ids: Collection[str]) -> dict[str, Refund]:
+        """The refunds, of any tenant, that have these operation ids."""
+        async with self._pool.acquire() as connection:
+            rows = await connection.fetch(_SQL["of_operations"], list(operation_ids))
+            found = {each.call.request_id: each for each in await self._tell(connection, rows)}
+            return {row["operation_id"]: found[row["request_id"]] for row in rows}
+
+    async def _tell(self, connection: Connection, rows: list[asyncpg.Record]) -> list[Refund]:
+        request_ids = [row["request_id"] for row in rows]
+        told: dict[str, list[Told]] = {}
+        events = await connection.fetch(_SQL["refund_events"], request_ids, list(TOLD_BY))
+        for request_id, its in groupby(events, key=lambda event: event["request_id"]):
+            told[request_id] = [Told(row["type"], row["at"], await self._event(connection, row)) for row in its]
+        calls = [
+            RefundCall(
+                row["request_id"],
+                row["tenant"],
+                row["tool"],
+                row["agent_id"],
+                row["rule"] or "",
+                row["policy_version"] or "",
+                row["status"],
+            )
+            for row in rows
+        ]
+        return [refund_of(call, told.get(call.request_id, [])) for call in calls]
+
+    async def _event(self, connection: Connection, row: asyncpg.Record) -> Event | None:
+        """None for what was erased, or kept no longer."""
+        stored = EventRow(**{name: row[name] for name in EventRow.__slots__})
+        if stored.body is None:
+            return None
+        try:
+            return open_event(stored, await self._keys.by_id(connection, stored.key_id))
+        except KeyDestroyed:
+            return None
+
+    async def _read(self, tenant: str | None, period: Period, tools: list[str]) -> AsyncIterator[Asked]:
         after = ""
         async with self._pool.acquire() as connection:
             while True:
@@ -113,7 +194,7 @@ class Refunds:
                     return
                 after = rows[-1]["request_id"]
 
-    async def _open(self, connection: Connection, row: asyncpg.Record) -> Refund:
+    async def _open(self, connection: Connection, row: asyncpg.Record) -> Asked:
         try:
             key = await self._keys.by_id(connection, row["key_id"])
         except KeyDestroyed:
@@ -130,16 +211,12 @@ class Refunds:
                 by_person=row["by_person"],
                 sent_again=row["sent_again"],
             )
-        return Refund(row["agent_id"], row["rule"] or "", outcome, amount, currency, found)
+        return Asked(row["agent_id"], row["rule"] or "", outcome, amount, currency, found)
 
 
 def amount_of(details: CallDetails) -> tuple[int | None, str | None]:
     """Minor units and currency of what was sent, or of what was asked where nothing was; (None, None) without both."""
-    said: Mapping[str, JsonValue] = details.effect.target if details.effect else details.call.arguments
-    amount, currency = said.get("amount_cents"), said.get("currency")
-    if isinstance(amount, int) and not isinstance(amount, bool) and isinstance(currency, str):
-        return amount, currency
-    return None, None
+    return amount_in(details.effect.target if details.effect else details.call.arguments)
 
 
 def outcome_of(status: Status, *, was_reversed: bool) -> Outcome:

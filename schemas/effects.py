@@ -69,6 +69,8 @@ class Confirmed(Model):
     remote_id: str
     result: dict[str, JsonValue]
     exchange: Exchange
+    remote_at: datetime | None = None
+    """When it happened by the remote's own clock, where the remote says so."""
 
 
 class Failed(Model):

@@ -153,11 +153,15 @@ class EffectIntended(EventBody):
 class EffectConfirmed(EventBody):
     """The remote system confirmed the effect, with our amount, currency and operation id."""
 
+    version: ClassVar[int] = 2
+
     type: Literal["effect.confirmed"] = "effect.confirmed"
     operation_id: str
     remote_id: str
     result: dict[str, JsonValue]
     exchange: Exchange
+    remote_at: datetime | None = None
+    """When it happened by the remote system's own clock; None where that does not say, and in version 1."""
 
 
 class EffectFailed(EventBody):

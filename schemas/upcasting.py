@@ -15,7 +15,9 @@ from schemas.events import EVENT, Event, EventBody
 
 Body = dict[str, JsonValue]
 
-UPCASTS: dict[tuple[str, int], Callable[[Body], Body]] = {}
+UPCASTS: dict[tuple[str, int], Callable[[Body], Body]] = {
+    ("effect.confirmed", 1): lambda body: {**body, "remote_at": None},
+}
 """By (type, version): its body as one of the version after it."""
 
 MODELS: dict[str, type[EventBody]] = {

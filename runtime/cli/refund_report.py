@@ -1,10 +1,10 @@
-"""How `counterseal report refunds` prints what became of refunds."""
+"""How `counterseal report refunds` prints what became of the refunds that were asked for."""
 
 from rich.text import Text
 
 from api.pages.text import money, words
 from ledger.refunds import Outcome, RefundReport, Sums
-from runtime.cli.output import console, instant, plain, table
+from runtime.cli.output import console, plain, table
 
 # As they are printed; a status that nothing ended with is left out.
 _ORDER: tuple[Outcome, ...] = (
@@ -16,8 +16,6 @@ _ORDER: tuple[Outcome, ...] = (
 def as_json(report: RefundReport) -> dict[str, object]:
     """All of it as plain values; amounts in minor units."""
     return {
-        "since": report.period.since,
-        "until": report.period.until,
         "total": _sums(report.total),
         "by_agent": [{"agent_id": name, **_sums(each)} for name, each in sorted(report.by_agent.items())],
         "by_rule": [{"rule": name, **_sums(each)} for name, each in sorted(report.by_rule.items())],
@@ -31,11 +29,10 @@ def as_json(report: RefundReport) -> dict[str, object]:
 def show(report: RefundReport) -> None:
     """Print tables: amounts by currency, counts by agent and rule, and how unknown outcomes were found."""
     terminal = console()
-    terminal.print(Text(f"Asked for from {instant(report.period.since)} until {instant(report.period.until)}"))
     if not report.total.asked:
         terminal.print(Text("No refund was asked for in that time."))
         return
-    amounts = table("Outcome", "Refunds", *report.total.currencies, title="In all")
+    amounts = table("Outcome", "Refunds", *report.total.currencies, title="Asked for in that time, as it stands now")
     for outcome in _present(report.total):
         sums = (_amount(report.total, currency, outcome) for currency in report.total.currencies)
         amounts.add_row(words(outcome), str(report.total.count[outcome]), *sums)

@@ -1,16 +1,19 @@
 """`counterseal report`: how gates do, and what became of refunds, from the ledger."""
 
+import sys
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ledger.bookings import DIMENSIONS, By
 from ledger.gates import GateReport, Gates
 from ledger.ledger import Ledger
-from ledger.periods import Period, period
-from ledger.refunds import RefundReport, Refunds
-from runtime.cli import gate_report, refund_report
+from ledger.periods import Period, half_open, period, zone_named
+from ledger.refunds import Books, RefundReport, Refunds
+from runtime.cli import gate_report, refund_books, refund_report
 from runtime.cli.connecting import DataOption, JsonOption, with_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.output import print_json
@@ -55,27 +58,75 @@ def approvals(
         gate_report.show(report)
 
 
-@app.command(epilog="Example: counterseal report refunds --since 2026-11-01 --until 2026-11-30 --json")
+class Dimension(StrEnum):
+    """What bookings are put together by."""
+
+    REASON_CODE = "reason_code"
+    TOOL = "tool"
+    AGENT = "agent"
+    APPROVER = "approver"
+    RULE = "rule"
+    CURRENCY = "currency"
+    DAY = "day"
+    MONTH = "month"
+
+
+@app.command(
+    epilog="Example: counterseal report refunds --since 2026-11-01 --until 2026-12-01 --zone Europe/Berlin --csv"
+)
 def refunds(
-    since: Since = None,
-    until: Until = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="From when on: a day in --zone, or a time with its zone", show_default="30 days before"),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(help="Until just before that: a day in --zone, or a time", show_default="the end of today"),
+    ] = None,
+    zone: Annotated[str, typer.Option(help="Whose days they are, as IANA names it")] = "UTC",
+    by: Annotated[
+        list[Dimension] | None,
+        typer.Option(help=f"Put together by {', '.join(DIMENSIONS)}; several times for several at once"),
+    ] = None,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Print CSV: a line per booking, or per group with --by")
+    ] = False,
     tenant: Tenant = None,
     tools: ToolsPath = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add up the refunds that were asked for, each as it stands now, by currency, agent and rule."""
-    asked = _period(since, until)
+    """Say which refunds and reversals were booked, each on its own day, and what is sent and not known yet; and what
+    became of the refunds that were asked for in the same time."""
+    if as_csv and as_json:
+        raise typer.BadParameter("one of --csv and --json")
+    try:
+        where = zone_named(zone)
+        booked = half_open(since, until, datetime.now(UTC), where)
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem), param_hint="--since, --until, --zone") from None
     refunding = [each.manifest.name for each in _catalog(tools).all() if each.manifest.operation == _REFUND]
 
-    async def read(ledger: Ledger) -> RefundReport:
-        return await Refunds(ledger.system, ledger.keys).report(tenant, asked, refunding)
+    async def read(ledger: Ledger) -> tuple[Books, RefundReport]:
+        reader = Refunds(ledger.system, ledger.keys)
+        return await reader.books(tenant, booked, refunding), await reader.report(tenant, booked, refunding)
 
-    report = with_ledger(data, read)
-    if as_json:
-        print_json(refund_report.as_json(report))
+    books, asked = with_ledger(data, read)
+    dimensions: list[By] = [each.value for each in by or []]
+    if as_csv:
+        sys.stdout.write(refund_books.as_csv(books, dimensions, where))
+    elif as_json:
+        print_json(
+            {
+                "since": booked.since,
+                "until": booked.until,
+                **refund_books.as_json(books, dimensions, where),
+                "asked": refund_report.as_json(asked),
+            }
+        )
     else:
-        refund_report.show(report)
+        refund_books.show(books, dimensions, where)
+        refund_report.show(asked)
 
 
 def _period(since: str | None, until: str | None) -> Period:

@@ -13,6 +13,7 @@ from ledger.chain import GENESIS, Head
 from ledger.records import CallDetails, CallRecord, Step
 from schemas.codes import REGISTRY, Code, Status
 from schemas.effects import Absent, Attempt, Confirmed, Effect, Failed, Inspection, ReviewReason, Unknown
+from schemas.events import EffectConfirmed
 from schemas.replies import reply_for
 from tests.ledger.refunds import Refund, exchange
 
@@ -31,7 +32,8 @@ ABSENT = Absent(exchange=exchange())
 UNREADABLE = Unknown(exchange=exchange().model_copy(update={"problem": "http_503"}))
 TWICE = Unknown(exchange=exchange().model_copy(update={"problem": "found_twice"}))
 REFUSED = Failed(code=Code.REMOTE_REFUSED, exchange=exchange())
-CONFIRMED = Confirmed(remote_id="re_1", result={"refund_id": "re_1"}, exchange=exchange())
+BOOKED = datetime(2026, 11, 29, 12, 0, 7, tzinfo=UTC)
+CONFIRMED = Confirmed(remote_id="re_1", result={"refund_id": "re_1"}, exchange=exchange(), remote_at=BOOKED)
 
 
 def _record(status: Status) -> CallRecord:
@@ -91,6 +93,7 @@ def test_after_an_attempt(outcome: Attempt, events: list[str], status: Status, c
     step = after_attempt(EFFECT, outcome, done="refunded", operation="refund")
     assert [event.type for event in step.events] == events
     assert (step.status, step.code, step.uses) == (status, code, uses)
+    assert [each.remote_at for each in step.events if isinstance(each, EffectConfirmed)] in ([], [BOOKED])
 
 
 LOOKS: list[tuple[Status, Inspection, list[str], Status, str | None]] = [

@@ -356,18 +356,24 @@ async def void(ledger: Ledger, approval: Approval, because: str, facts_then: dic
     )
 
 
-async def confirm(ledger: Ledger, request_id: str) -> None:
-    """The effect happened."""
+async def confirm(
+    ledger: Ledger, request_id: str, *, at: datetime | None = None, remote_id: str = "re_example"
+) -> None:
+    """The effect happened, at that time by the other system's clock."""
 
     def step(record: CallRecord, now: datetime) -> Step:
         said = Explanation(values={"done": "refunded 312.40 USD of order ord_8f2b91a04c7d"})
         exchange = _EXCHANGE.model_copy(update={"reached": "response_received", "problem": None})
         events = (
             EffectConfirmed(
-                operation_id=operation_of(request_id), remote_id="re_example", result={}, exchange=exchange
+                operation_id=operation_of(request_id),
+                remote_id=remote_id,
+                result={},
+                exchange=exchange,
+                remote_at=at,
             ),
             CallSettled(status="executed", code=Code.OK, explanation=said, result={}),
         )
-        return Step(events, "executed", Code.OK, said, result={"refund_id": "re_example"})
+        return Step(events, "executed", Code.OK, said, result={"refund_id": remote_id}, remote_id=remote_id)
 
     await ledger.calls.advance(request_id, step)

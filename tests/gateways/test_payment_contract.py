@@ -91,6 +91,8 @@ async def test_a_refund_is_made_once_and_confirmed(gateway: PaymentGateway, peer
         "status": "succeeded",
     }
     assert outcome.exchange.reached == "response_received"
+    (listed,) = await gateway.refunds(payment_id)
+    assert outcome.remote_at == listed.created_at
     (made,) = await peer.made(payment_id)
     assert (made.refund_id, made.amount, made.currency) == (outcome.remote_id, 1_234, "USD")
     assert made.operation_id == request.operation_id

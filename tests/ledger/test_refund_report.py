@@ -1,6 +1,7 @@
 """What became of refunds, added up from a real ledger."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -8,12 +9,12 @@ from activities.outcomes import after_recheck
 from ledger.ledger import Ledger
 from ledger.periods import Period
 from ledger.records import CallRecord, Step
-from ledger.refunds import RefundReport, Refunds, found_by, outcome_of
+from ledger.refunds import Books, RefundReport, Refunds, found_by, outcome_of
 from ledger.reviews import Conclusion, Settled
 from schemas.codes import Code
 from schemas.effects import Exchange, Failed
 from schemas.events import EffectIntended
-from tests.api.parked import TARGET, TENANT, ask_for_review, confirm, lose_answer, park
+from tests.api.parked import TARGET, TENANT, ask_for_review, confirm, lose_answer, operation_of, park
 from tests.ledger.refunds import decide, open_ledger
 
 TOOLS = ["issue_refund"]
@@ -142,3 +143,72 @@ async def test_more_than_one_page_is_read(ledger: Ledger, monkeypatch: pytest.Mo
     for _ in range(5):
         await park(ledger)
     assert (await report(ledger)).total.asked == 5
+
+
+async def books(ledger: Ledger, period: Period, tenant: str | None = TENANT) -> Books:
+    return await Refunds(ledger.system, ledger.keys).books(tenant, period, TOOLS)
+
+
+async def test_refunds_are_booked_on_the_day_the_gateway_says(ledger: Ledger) -> None:
+    """Half open: what happens at the end is the next period's. A look-up that came late books it where it belongs."""
+    until = datetime.now(UTC)
+    since = until - timedelta(hours=20)
+    instant = timedelta(microseconds=1)
+    for at in (since - instant, since, until - instant, until):
+        await confirmed(ledger, at)
+    await confirmed(ledger, since, tenant="other")
+    found = await books(ledger, Period(since, until))
+    assert [each.booking.at for each in found.lines] == [since, until - instant]
+    assert {each.booking.time_of for each in found.lines} == {"gateway"}
+    assert len((await books(ledger, Period(since, until), None)).lines) == 3
+
+
+async def test_a_late_failure_is_a_line_of_its_own_day(ledger: Ledger) -> None:
+    now = datetime.now(UTC)
+    request_id = await confirmed(ledger, now - timedelta(hours=20))
+    await reverse(ledger, request_id)
+    (refund,) = (await books(ledger, Period(now - timedelta(days=1), now - timedelta(hours=1)))).lines
+    (reversal,) = (await books(ledger, Period(now - timedelta(hours=1), now + timedelta(days=1)))).lines
+    assert (refund.booking.kind, refund.booking.amount) == ("refund", 31_240)
+    assert (reversal.booking.kind, reversal.booking.amount, reversal.booking.time_of) == ("reversal", -31_240, "ledger")
+
+
+async def test_what_is_not_known_is_no_booking(ledger: Ledger) -> None:
+    lost, asked, parked = await park(ledger), await park(ledger), await park(ledger)
+    for each in (lost, asked):
+        await lose_answer(ledger, each.request_id)
+    await ask_for_review(ledger, asked.request_id)
+    found = await books(ledger, _period())
+    assert found.lines == []
+    standings = {each.call.request_id: each.standing for each in found.open}
+    assert standings == {lost.request_id: "unknown", asked.request_id: "in_review"}
+    assert parked.request_id not in standings
+    before = datetime.now(UTC) - timedelta(hours=1)
+    assert (await books(ledger, Period(before - timedelta(days=9), before))).open == []
+
+
+async def test_bookings_are_read_in_pages_and_found_by_their_operation(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.refunds._PAGE", 2)
+    made = [await confirmed(ledger, datetime.now(UTC)) for _ in range(5)]
+    assert {each.refund.call.request_id for each in (await books(ledger, _period())).lines} == set(made)
+    reader = Refunds(ledger.system, ledger.keys)
+    found = await reader.by_operations([operation_of(made[3]), "op_of_nobody"])
+    assert [(name, each.call.request_id) for name, each in found.items()] == [(operation_of(made[3]), made[3])]
+
+
+async def test_an_erased_customers_refund_is_booked_without_an_amount(ledger: Ledger, database: str) -> None:
+    await confirmed(ledger, datetime.now(UTC), customer_id="cus_erased")
+    await ledger.system.execute("UPDATE data_keys SET wrapped = NULL WHERE subject = 'cus_erased'")
+    async with open_ledger(database) as other:
+        (line,) = (await books(other, _period())).lines
+    assert (line.booking.amount, line.booking.time_of, line.refund.erased) == (None, "ledger", True)
+
+
+async def confirmed(ledger: Ledger, at: datetime, **changes: Any) -> str:
+    """A refund that happened at that time by the gateway's clock; its call."""
+    approval = await park(ledger, **changes)
+    await lose_answer(ledger, approval.request_id)
+    await confirm(ledger, approval.request_id, at=at)
+    return approval.request_id
