@@ -13,12 +13,11 @@ from ledger.cards import open_card
 from ledger.claims import claims_on
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
+from ledger.decision_bodies import DecisionBody, open_decision, seal_decision
 from ledger.passkeys import accept
 from ledger.people import Standing, how_many, names_of, objection_by, objection_to, standing_of
 from ledger.queries import load
 from ledger.records import CallRecord, Step
-from schemas.base import Model
-from schemas.canonical import canonical
 from schemas.codes import Code, Status
 from schemas.decisions import Approval, HumanDecision
 from schemas.events import (
@@ -32,7 +31,6 @@ from schemas.events import (
     CallSettled,
     DecisionRejected,
 )
-from schemas.proofs import Proof
 from schemas.replies import Explanation, waits_until
 
 _SQL = load("approvals")
@@ -82,18 +80,6 @@ class Queue:
     waiting: int
     due_soon: int
     oldest: datetime | None
-
-
-class _DecisionBody(Model):
-    """The encrypted part of a decision: what the person wrote and proved, and the signed form, which holds it too."""
-
-    reason: str
-    token: str
-    proof: Proof | None = None
-
-
-def _decision_context(tenant: str, decision_id: str) -> bytes:
-    return canonical([tenant, decision_id, "decision"])
 
 
 class Approvals:
@@ -207,7 +193,6 @@ class Approvals:
     ) -> bool:
         """Whether it was this person's first on the approval."""
         key = await self._keys.for_subject(connection, record.tenant, record.details.call.binding.customer_id)
-        body = _DecisionBody(reason=decision.reason, token=token, proof=decision.proof).model_dump_json().encode()
         inserted = await connection.fetchval(
             _SQL["insert_decision"],
             decision.decision_id,
@@ -218,7 +203,7 @@ class Approvals:
             decision.verdict,
             now,
             key.key_id,
-            key.seal(body, _decision_context(decision.tenant, decision.decision_id)),
+            seal_decision(decision, token, key),
             through,
             decision.proof.kind if decision.proof else None,
             decision.on_behalf_of,
@@ -401,17 +386,15 @@ class Approvals:
             for approval in approvals
         ]
 
-    async def _decision_body(self, connection: Connection, row: asyncpg.Record) -> _DecisionBody:
+    async def _decision_body(self, connection: Connection, row: asyncpg.Record) -> DecisionBody:
         key = await self._keys.by_id(connection, row["key_id"])
-        return _DecisionBody.model_validate_json(
-            key.open(row["body"], _decision_context(row["tenant"], row["decision_id"]))
-        )
+        return open_decision(row, key)
 
     async def _open(self, connection: Connection, row: asyncpg.Record) -> Approval:
         return open_card(row, await self._keys.by_id(connection, row["key_id"]))
 
 
-def _decision(approval: Approval, row: asyncpg.Record, body: _DecisionBody) -> HumanDecision:
+def _decision(approval: Approval, row: asyncpg.Record, body: DecisionBody) -> HumanDecision:
     """A recorded decision; it was accepted, so it bound this approval's action."""
     return HumanDecision(
         decision_id=row["decision_id"],

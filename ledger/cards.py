@@ -24,8 +24,14 @@ def card_context(tenant: str, approval_id: str) -> bytes:
 
 
 def order_index(keys: DataKeys, tenant: str, order_id: str) -> str:
-    """What an order is looked for by: a keyed fingerprint, which says nothing of it."""
-    return keys.fingerprint(canonical([tenant, "order", order_id]))
+    """What an order is found by: a keyed fingerprint, which says nothing of it, behind the master key's id."""
+    return order_indexes(keys, tenant, order_id)[0]
+
+
+def order_indexes(keys: DataKeys, tenant: str, order_id: str) -> list[str]:
+    """What it is found by now, and what it may have been before: under former master keys, and without an id."""
+    found = keys.fingerprints(canonical([tenant, "order", order_id]))
+    return [f"{key_id}:{each}" for key_id, each in found.items()] + list(found.values())
 
 
 def open_card(row: asyncpg.Record, key: DataKey) -> Approval:
@@ -37,7 +43,7 @@ def open_card(row: asyncpg.Record, key: DataKey) -> Approval:
 
 async def insert_approval(connection: Connection, approval: Approval, key: DataKey, keys: DataKeys) -> None:
     """Let it wait for people, who are told. `key` seals what they are shown."""
-    order = _order_of(approval)
+    order = order_of(approval)
     await connection.execute(
         _SQL["insert_approval"],
         approval.approval_id,
@@ -66,7 +72,7 @@ async def insert_approval(connection: Connection, approval: Approval, key: DataK
     )
 
 
-def _order_of(approval: Approval) -> str | None:
+def order_of(approval: Approval) -> str | None:
     """The order that it is about: as the order system says, else as it was asked for."""
     order = approval.facts.get("order")
     for holder in (order, approval.arguments):

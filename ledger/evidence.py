@@ -1,11 +1,12 @@
 """What people decided about an approval, as a document that can be checked anywhere, without the ledger. Pure."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import JsonValue
 
 from ledger.assertions import BadAssertion, check_assertion
-from ledger.signing import BadDecision, DecisionVerifier
+from ledger.signing import BadDecision, DecisionVerifier, separate, signing_key
 from schemas.base import Model
 from schemas.canonical import digest
 from schemas.decisions import Approval, HumanDecision
@@ -32,26 +33,30 @@ class Evidence(Model):
     action: dict[str, JsonValue]
     action_digest: str
     service_key: str
-    """The public key of the service that signed the decisions, as PEM. Compare it with one that you trust."""
+    """The public key of the service that signed the decisions, as PEM; more than one, one after the other, where it was
+    changed between them. Compare it with what you trust."""
     decisions: tuple[EvidencedDecision, ...]
 
 
-def evidence_of(approval: Approval, tokens: list[str], verifier: DecisionVerifier, service_key: str) -> Evidence | None:
-    """The document; None for an approval of which it was not kept what its digest stands for. Raises BadDecision."""
+def evidence_of(approval: Approval, tokens: list[str], keys: Mapping[str, bytes]) -> Evidence | None:
+    """The document; None for an approval of which it was not kept what its digest stands for. `keys`: those that the
+    service signed with, by id, as PEM. Raises BadDecision."""
     if approval.action is None:
         return None
+    verifier = DecisionVerifier(named=keys)
+    signed_with = {signing_key(token, keys) for token in tokens}
     return Evidence(
         approval_id=approval.approval_id,
         title=approval.title,
         action=approval.action,
         action_digest=approval.action_digest,
-        service_key=service_key,
+        service_key="".join(pem.decode() for pem in keys.values() if pem in signed_with),
         decisions=tuple(EvidencedDecision(decision=verifier.verify(token), token=token) for token in tokens),
     )
 
 
 def check(evidence: Evidence, trusted_key: bytes | None = None) -> None:
-    """Every decision is about this very action, is as the service signed it (with the key of `trusted_key`, PEM, where
+    """Every decision is about this very action, is as the service signed it (with a key of `trusted_key`, PEM, where
     given), and is signed by the passkey that it names where it names one. Raises BrokenEvidence."""
     if digest(evidence.action) != evidence.action_digest:
         raise BrokenEvidence("The action is not the one that its digest stands for.")
@@ -67,7 +72,7 @@ def check(evidence: Evidence, trusted_key: bytes | None = None) -> None:
 
 def _verifier(pem: bytes) -> DecisionVerifier:
     try:
-        return DecisionVerifier(pem)
+        return DecisionVerifier(*separate(pem))
     except (ValueError, TypeError):
         raise BrokenEvidence("The service's key is none.") from None
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import asyncpg
 
 from ledger.approvals import Approvals
-from ledger.cards import FLOOD, order_index
+from ledger.cards import FLOOD, order_indexes
 from ledger.data_keys import DataKeys
 from ledger.database import Pool
 from ledger.people import ANY, Standing, names_of
@@ -135,7 +135,7 @@ class Inbox:
     async def of_order(self, tenant: str, order_id: str, limit: int) -> list[Approval]:
         """The approvals about an order, what waits first, then the newest."""
         async with self._pool.acquire() as connection:
-            rows = await connection.fetch(_SQL["of_order"], tenant, order_index(self._keys, tenant, order_id), limit)
+            rows = await connection.fetch(_SQL["of_order"], tenant, order_indexes(self._keys, tenant, order_id), limit)
             return await self._approvals.open_all(connection, rows)
 
 

@@ -20,6 +20,7 @@ from ledger.passkeys import Passkeys
 from ledger.principals import Principals
 from ledger.related import Related
 from ledger.reviews import Reviews
+from ledger.rewrapping import Rewrapping
 from ledger.seals import Seals
 from ledger.streams import Streams
 from ledger.switches import Permits, Switches
@@ -89,6 +90,7 @@ class Ledger:
     seals: Seals
     vault: Vault
     credentials: Selection
+    rewrapping: Rewrapping
 
     @classmethod
     def over(cls, database: Database, master: MasterKey) -> "Ledger":
@@ -110,6 +112,7 @@ class Ledger:
             Seals(database.system, master),
             Vault(database.system, Sealer(master)),
             Selection(database, Sealer(master)),
+            Rewrapping(database.system, master, keys),
         )
 
     def of(self, tenant: str) -> TenantLedger:

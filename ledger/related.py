@@ -85,11 +85,8 @@ class Related:
                 approval.request_id,
                 MOST + 1,
             )
-            key = await self._keys.by_id(connection, rows[0]["key_id"]) if rows else None
-        if key is None:
-            return EarlierCalls()
-        # All are one customer's, and so under one key.
-        found = [_earlier(row, key.open(row["details"], _context(row))) for row in rows[:MOST]]
+            keys = await self._keys.of_ids(connection, {row["key_id"] for row in rows})
+        found = [_earlier(row, keys[row["key_id"]].open(row["details"], _context(row))) for row in rows[:MOST]]
         recent = [each for each in found if each.at > now - PERIOD]
         executed = Counter[str]()
         for each in recent:

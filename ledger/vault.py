@@ -7,16 +7,15 @@ from datetime import datetime
 
 import asyncpg
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ledger.database import Database, Pool
-from ledger.keys import DataKey, MasterKey
+from ledger.keys import MasterKey
 from ledger.queries import load
 from schemas.canonical import canonical
 from schemas.switches import EVERYONE, PERMIT
 
 _SQL = load("vault")
-_KEY = "vault"
+_PURPOSE = "credential-vault"
 ANY_TOOL = "*"
 
 
@@ -57,18 +56,17 @@ class Sealer:
     """Seals and opens credentials. Each is bound to its record: a sealed secret cannot be moved to another's place."""
 
     def __init__(self, master: MasterKey) -> None:
-        self._key = DataKey(_KEY, AESGCM(master.derive("credential-vault")))
+        self._master = master
 
     def seal(self, secret: str, credential_id: str, tenant: str, system: str, tool: str) -> bytes:
-        return self._key.seal(secret.encode(), canonical([credential_id, tenant, system, tool]))
+        return self._master.seal(_PURPOSE, secret.encode(), canonical([credential_id, tenant, system, tool]))
 
     def open(self, row: asyncpg.Record) -> str:
         """Raises WrongMasterKeyError."""
         names = ("credential_id", "tenant", "system", "tool")
         try:
-            return self._key.open(row["sealed"], canonical([row[name] for name in names])).decode()
+            return self._master.open(_PURPOSE, row["sealed"], canonical([row[name] for name in names])).decode()
         except (InvalidTag, ValueError):
-            # A ValueError where so much is cut off that it has no nonce.
             raise WrongMasterKeyError(row["credential_id"]) from None
 
 

@@ -1,7 +1,7 @@
 """Payloads and failures of Temporal, encrypted: histories hold nothing readable but ids and search attributes."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cryptography.exceptions import InvalidTag
@@ -10,18 +10,22 @@ from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
 
-from ledger.keys import MasterKey
+from ledger.keys import MasterKey, RootKey
 
 ENCODING = b"binary/encrypted"
 _NONCE = 12
+_PURPOSE = "temporal-payloads"
+_BEFORE_IDS = b"payloads-1"
 
 
 class EncryptionCodec(PayloadCodec):
     """AES-256-GCM over the whole payload, metadata included; the key id stands beside it."""
 
-    def __init__(self, key: bytes, key_id: str) -> None:
-        self._cipher = AESGCM(key)
-        self._key_id = key_id.encode()
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        """`keys` by id: the first one encrypts, each decrypts what names it, and all what is from before there were
+        several."""
+        self._ciphers = {key_id.encode(): AESGCM(key) for key_id, key in keys.items()}
+        self._key_id, self._cipher = next(iter(self._ciphers.items()))
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         return [self._encrypt(payload) for payload in payloads]
@@ -40,17 +44,25 @@ class EncryptionCodec(PayloadCodec):
         if payload.metadata.get("encoding") != ENCODING:
             return payload
         nonce, sealed = payload.data[:_NONCE], payload.data[_NONCE:]
-        try:
-            plain = self._cipher.decrypt(nonce, sealed, payload.metadata.get("encryption-key-id", b""))
-        except (InvalidTag, ValueError):
-            return payload
-        return Payload.FromString(plain)
+        key_id = payload.metadata.get("encryption-key-id", b"")
+        fitting = self._ciphers.values() if key_id == _BEFORE_IDS else filter(None, [self._ciphers.get(key_id)])
+        for cipher in fitting:
+            try:
+                return Payload.FromString(cipher.decrypt(nonce, sealed, key_id))
+            except (InvalidTag, ValueError):
+                continue
+        return payload
+
+
+def payload_key_id(root: RootKey) -> str:
+    """What the key is called that a master key encrypts payloads with."""
+    return root.key_id.replace("mk_", "payloads-", 1)
 
 
 def data_converter(master: MasterKey) -> DataConverter:
     """Pydantic conversion, encryption, and encoded failure attributes."""
     return replace(
         pydantic_data_converter,
-        payload_codec=EncryptionCodec(master.derive("temporal-payloads"), "payloads-1"),
+        payload_codec=EncryptionCodec({payload_key_id(each): each.derive(_PURPOSE) for each in master.keys}),
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
     )

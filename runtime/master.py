@@ -1,12 +1,15 @@
 """Where the master key comes from: a file, the environment, or a file that a key management service opens."""
 
 import base64
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from pydantic import SecretStr
 
-from ledger.keys import KeyMaterialError, MasterKey
+from ledger.keys import KeyMaterialError, MasterKey, decoded_lines
+from runtime.stack.files import write_private
 
 # What the service binds the sealed key to; it refuses to open it for any other purpose.
 _CONTEXT = {"purpose": "counterseal master key"}
@@ -72,8 +75,8 @@ def key_management(name: str) -> KeyManagement:
 def master_key(file: Path | None, value: SecretStr | None, kms: str) -> MasterKey:
     """The master key. Raises KeyMaterialError.
 
-    `value` is the key itself, 32 bytes in base64. `file` holds it, or, where `kms` names a key management service, what
-    that sealed it to.
+    `value` is the key itself, 32 bytes in base64; or several, the current one first, then those that open what they
+    sealed. `file` holds the same, one a line, or, where `kms` names a key management service, what that sealed each to.
     """
     if value is not None:
         return _decoded(value.get_secret_value(), "COUNTERSEAL_MASTER_KEY")
@@ -82,20 +85,65 @@ def master_key(file: Path | None, value: SecretStr | None, kms: str) -> MasterKe
     if not kms:
         return MasterKey.from_file(file)
     try:
-        sealed = base64.b64decode(file.read_text().strip(), validate=True)
+        sealed = decoded_lines(file.read_text())
     except (OSError, ValueError):
         raise KeyMaterialError(f"the master key file {file} cannot be read as base64") from None
-    return MasterKey(key_management(kms).open(sealed))
+    service = key_management(kms)
+    return MasterKey.of(service.open(each) for each in sealed)
+
+
+def add_key(file: Path, kms: str, key: str, *, first: bool) -> str:
+    """Put a new master key (32 bytes in base64) into the file, before the others or behind them: its id.
+
+    Raises KeyMaterialError, and changes nothing then.
+    """
+    made = _decoded(key, "the key").current.key_id
+    lines = _lines(file, kms)
+    line = sealed_by(kms, key) if kms else key.strip()
+    _write(file, [line, *lines.values()] if first else [*lines.values(), line])
+    return made
+
+
+def use_key(file: Path, kms: str, key_id: str) -> None:
+    """Put a key of the file before the others. Raises KeyMaterialError, and changes nothing then."""
+    lines = _lines(file, kms)
+    if key_id not in lines:
+        raise KeyMaterialError(f"there is no key {key_id} in {file}")
+    _write(file, [lines.pop(key_id), *lines.values()])
+
+
+def _lines(file: Path, kms: str) -> dict[str, str]:
+    """The lines of the file by the id of the key in each."""
+    keys = master_key(file, None, kms).keys
+    return dict(zip((key.key_id for key in keys), file.read_text().split(), strict=True))
+
+
+def _write(file: Path, lines: Sequence[str]) -> None:
+    """In one step, so that no process reads half of it."""
+    if file.is_symlink():
+        raise KeyMaterialError(f"the master key file {file} is a link: change it where it points to")
+    anew = file.with_name(f".{file.name}.new")
+    try:
+        before = file.stat()
+        write_private(anew, "".join(f"{line}\n" for line in lines))
+        # Whoever changes it may be another user than the service's, which has to read it as before.
+        anew.chmod(before.st_mode & 0o777)
+        if (before.st_uid, before.st_gid) != (anew.stat().st_uid, anew.stat().st_gid):
+            os.chown(anew, before.st_uid, before.st_gid)
+        anew.replace(file)
+    except OSError as problem:
+        raise KeyMaterialError(f"the master key file {file} cannot be written: {problem.strerror}") from None
 
 
 def sealed_by(kms: str, key: str) -> str:
     """A master key (32 bytes in base64) as a file for `kms` holds it, in base64. Raises KeyMaterialError."""
-    _decoded(key, "the key")
-    return base64.b64encode(key_management(kms).seal(base64.b64decode(key))).decode()
+    if len(_decoded(key, "the key").keys) != 1:
+        raise KeyMaterialError("one key at a time is sealed")
+    return base64.b64encode(key_management(kms).seal(base64.b64decode(key.strip()))).decode()
 
 
 def _decoded(text: str, name: str) -> MasterKey:
     try:
-        return MasterKey(base64.b64decode(text.strip(), validate=True))
+        return MasterKey.of(decoded_lines(text))
     except ValueError:
         raise KeyMaterialError(f"{name} cannot be read as 32 bytes in base64") from None

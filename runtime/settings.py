@@ -27,11 +27,13 @@ class Settings(BaseSettings):
     database_url: SecretStr
     """`postgresql://user:password@host:port/database`"""
     master_key_file: Path | None = None
-    """A file with 32 random bytes in base64; everything secret is derived from it or wrapped by it."""
+    """A file with 32 random bytes in base64; everything secret is derived from it or wrapped by it. With several, one a
+    line, the first one is used and the others open what they sealed."""
     master_key: SecretStr | None = None
-    """The same bytes themselves, in the place of a file."""
+    """The same bytes themselves, in the place of a file; several separated by spaces."""
     master_key_kms: str = ""
-    """`aws:KEY`, where the file holds what AWS KMS sealed the bytes to under that key (its id, ARN or alias)."""
+    """`aws:KEY`, where the file holds, a line each, what AWS KMS sealed the bytes to under that key (its id, ARN or
+    alias)."""
     task_queue: str = "counterseal"
     """Temporal's task queue of the workflows; effects run on `{task_queue}-payments`, `-orders` and `-messages`."""
     tenant: str = "default"

@@ -159,7 +159,7 @@ WITH event AS (
     WHERE c.request_id = $1
 )
 UPDATE calls SET status = $14, code = $15, operation_id = $16, intended_at = $17, updated_at = $3, n = $18, hash = $19,
-                 details = $20, remote_id = $21, review = $22, recheck_at = $23, approval_id = $25
+                 key_id = $4, details = $20, remote_id = $21, review = $22, recheck_at = $23, approval_id = $25
 WHERE request_id = $1
 
 -- name: amend_uses

@@ -72,5 +72,5 @@ ORDER BY of, value
 
 -- name: of_order
 -- The approvals of a tenant about an order, by its fingerprint: what waits before the rest, then the newest first.
-SELECT * FROM approvals WHERE tenant = $1 AND order_index = $2
+SELECT * FROM approvals WHERE tenant = $1 AND order_index = ANY($2::text[])
 ORDER BY status <> 'open', requested_at DESC, approval_id LIMIT $3

@@ -76,6 +76,16 @@ class Place:
         except KeyMaterialError as error:
             raise CommandError(str(error)) from None
 
+    def key_file(self) -> tuple[Path, str]:
+        """The file with the master keys, and the key management service that opens its lines; empty for none. Raises
+        CommandError where the key is not in a file."""
+        settings = _Settings()
+        if settings.master_key is not None or self.master_key_file is None:
+            raise CommandError(
+                "the master key is in COUNTERSEAL_MASTER_KEY: change it there, the new one before the former one"
+            )
+        return self.master_key_file, settings.master_key_kms
+
 
 def find_place(data: Path | None = None, database_url: str | None = None) -> Place:
     """What was asked for, else the database of the settings, else the running stack. Raises StackError without one."""

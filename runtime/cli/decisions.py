@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ledger.evidence import BrokenEvidence, Evidence, check, evidence_of
 from ledger.ledger import Ledger
-from ledger.signing import BadDecision, DecisionVerifier, verifying_key_pem
+from ledger.signing import BadDecision, separate, verifying_keys
 from runtime.cli.connecting import DataOption, JsonOption, find_place, with_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.output import instant, plain, print_json
@@ -34,8 +34,8 @@ def export(
     own words among it, the signed decisions, and the service's public key."""
     if not is_approval_id(approval_id):
         raise CommandError(f"{plain(approval_id)} is no approval's id: apr_ and 32 hexadecimal digits")
-    pem = verifying_key_pem(find_place(data).master())
-    evidence = with_ledger(data, lambda ledger: _evidence(ledger, approval_id, pem))
+    keys = verifying_keys(find_place(data).master())
+    evidence = with_ledger(data, lambda ledger: _evidence(ledger, approval_id, keys))
     descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(evidence.model_dump_json(indent=2) + "\n")
@@ -61,7 +61,8 @@ def verify(
     except BrokenEvidence as problem:
         raise CommandError(plain(str(problem))) from None
     told = [_told(each.decision) for each in evidence.decisions]
-    fingerprint = _fingerprint(evidence.service_key.encode() if trusted is None else trusted)
+    pems = separate(evidence.service_key.encode() if trusted is None else trusted)
+    fingerprint = ", ".join(_fingerprint(pem) for pem in pems)
     if as_json:
         print_json({"holds": True, "approval_id": evidence.approval_id, "decisions": told, "service_key": fingerprint})
         return
@@ -74,11 +75,19 @@ def verify(
 
 @app.command(epilog="Example: counterseal decisions key > service.pem")
 def key(data: DataOption = None) -> None:
-    """Print the public key that this service signs decisions with, for those who check them."""
-    typer.echo(verifying_key_pem(find_place(data).master()).decode(), nl=False)
+    """Print the public keys that this service signs decisions with and signed earlier ones with, for those who check
+    them; the present one first."""
+    keys = verifying_keys(find_place(data).master())
+    found = with_ledger(data, lambda ledger: _kept(ledger, keys))
+    typer.echo("".join(pem.decode() for pem in found.values()), nl=False)
 
 
-async def _evidence(ledger: Ledger, approval_id: str, pem: bytes) -> Evidence:
+async def _kept(ledger: Ledger, keys: dict[str, bytes]) -> dict[str, bytes]:
+    """With the public keys of master keys that are gone."""
+    return keys | {key_id: pem for key_id, pem in (await ledger.rewrapping.public_keys()).items() if key_id not in keys}
+
+
+async def _evidence(ledger: Ledger, approval_id: str, keys: dict[str, bytes]) -> Evidence:
     approval = await ledger.approvals.find(approval_id)
     if approval is None:
         raise CommandError(f"there is no approval {approval_id}")
@@ -86,7 +95,7 @@ async def _evidence(ledger: Ledger, approval_id: str, pem: bytes) -> Evidence:
     if not tokens:
         raise CommandError(f"nobody has decided {approval_id}")
     try:
-        made = evidence_of(approval, tokens, DecisionVerifier(pem), pem.decode())
+        made = evidence_of(approval, tokens, await _kept(ledger, keys))
     except BadDecision:
         raise CommandError("a decision in the ledger is not signed with this service's key") from None
     if made is None:

@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "decisions": ("runtime.cli.decisions", "What people decided, as evidence that can be checked anywhere."),
     "diagnostics": ("runtime.cli.diagnostics", "Open the protected diagnostics of a request."),
     "switches": ("runtime.cli.switches", "Kill switches, and the lock of the vault."),
+    "keys": ("runtime.cli.keys", "Master keys: list, rotate, rewrap."),
     "vault": ("runtime.cli.vault", "Credentials of remote systems."),
     "notices": ("runtime.cli.notices", "What people were told, and trying a channel out."),
     "report": ("runtime.cli.report", "How gates do, and what became of refunds."),

@@ -14,13 +14,13 @@ from temporalio.client import WorkflowHistory
 from temporalio.service import RPCError
 
 from ledger.keys import KeyMaterialError, MasterKey
-from runtime.assembly import temporal_client
 from runtime.cli.connecting import DataOption, JsonOption, find_place
 from runtime.cli.errors import CommandError
 from runtime.cli.output import console, print_json
+from runtime.cli.temporal import open_temporal
 from runtime.codec import data_converter
 from runtime.replaying import BadHistoryError, Replayed, parse_history, replay
-from runtime.stack.connection import data_folder, find_stack
+from runtime.stack.connection import data_folder
 
 app = typer.Typer(add_completion=False)
 
@@ -110,14 +110,9 @@ async def _each(histories: list[WorkflowHistory]) -> AsyncIterator[WorkflowHisto
 
 async def _live(master: MasterKey, query: str, limit: int, data: Path | None) -> AsyncIterator[WorkflowHistory]:
     """The newest histories that Temporal has. Raises CommandError when it does not answer."""
-    if data is not None or not {"COUNTERSEAL_DATABASE_URL", "TEMPORAL_ADDRESS"} & os.environ.keys():
-        # The client takes its address from the environment, as it does in every process of the service.
-        os.environ["TEMPORAL_ADDRESS"] = find_stack(data).temporal
+    client = await open_temporal(master, data)
     try:
-        client = await temporal_client(master)
         async for history in client.list_workflows(query, limit=limit).map_histories():
             yield history
-    except RuntimeError:
-        raise CommandError("Temporal cannot be reached") from None
     except RPCError as problem:
         raise CommandError(f"Temporal did not answer the query ({problem.status.name.lower()})") from None

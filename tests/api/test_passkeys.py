@@ -12,7 +12,7 @@ import pytest
 from api.passkeys import RelyingParty, relying_party
 from ledger.evidence import BrokenEvidence, Evidence, check, evidence_of
 from ledger.keys import MasterKey
-from ledger.signing import DecisionVerifier, verifying_key_pem
+from ledger.signing import verifying_key_pem, verifying_keys
 from schemas.canonical import digest
 from schemas.decisions import Approval
 from tests.api.authenticator import Authenticator, b64, options_of
@@ -323,9 +323,8 @@ async def exported(desk: Office) -> Evidence:
     approvals = desk.ledger.of(TENANT).approvals
     found = await approvals.get(TENANT, approval.approval_id)
     assert found is not None
-    pem = verifying_key_pem(MasterKey(bytes(32)))
     tokens = [token for token, _ in await approvals.granted_by(approval.approval_id)]
-    made = evidence_of(found, tokens, DecisionVerifier(pem), pem.decode())
+    made = evidence_of(found, tokens, verifying_keys(MasterKey(bytes(32))))
     assert made is not None
     return Evidence.model_validate_json(made.model_dump_json())
 

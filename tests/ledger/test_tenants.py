@@ -25,7 +25,10 @@ from tests.ledger.refunds import MASTER, Refund, decide, new_binding, open_ledge
 
 TENANTS = ("acme", "globex")
 # What belongs to no tenant.
-_COMMON = {"alembic_version", "attempts", "policies", "retention", "sign_ins", "seals", "seal_keys", "sealing"}
+_COMMON = {
+    *("alembic_version", "attempts", "decision_keys", "policies", "retention", "sign_ins"),
+    *("seals", "seal_keys", "sealing"),
+}
 _ROWS_OF_0001 = """
 INSERT INTO users VALUES ('acme', 'ana', 'Ana Example', '', '{}');
 INSERT INTO sessions VALUES ('s', 'ana', 'c', now(), now());

@@ -60,7 +60,7 @@ def test_a_sealed_key_is_opened_by_the_service_alone(kms: str, tmp_path: Path) -
     assert TEXT not in file.read_text()
     assert KEY not in base64.b64decode(file.read_text())
     opened = master_key(file, None, kms)
-    assert opened.derive("a test") == master_key(None, SecretStr(TEXT), "").derive("a test")
+    assert opened.current.derive("a test") == master_key(None, SecretStr(TEXT), "").current.derive("a test")
     with pytest.raises(KeyMaterialError):
         master_key(file, None, "")
 
@@ -108,4 +108,4 @@ def test_the_command_seals_and_never_shows_the_key(
     assert TEXT not in out
     file = tmp_path / "master.key"
     file.write_text(out)
-    assert master_key(file, None, kms).derive("a test")
+    assert master_key(file, None, kms).current.derive("a test")

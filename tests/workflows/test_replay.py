@@ -14,7 +14,8 @@ import pytest
 from temporalio import workflow
 from temporalio.client import WorkflowHistory
 
-from ledger.keys import MasterKey
+from ledger.keys import MasterKey, RootKey
+from runtime.cli import keys
 from runtime.cli.main import run
 from runtime.codec import data_converter
 from runtime.replaying import BadHistoryError, parse_history, replay
@@ -143,3 +144,7 @@ async def test_the_command_replays_live_histories_parked_ones_too(
     assert len(capsys.readouterr().err.splitlines()) == 1
     await started.handle.signal("withdraw")
     await running.finish(started)
+    # The same histories say which keys they need.
+    needed = await keys._workflows(MasterKey(b"n" * 32, TEST_KEY), None, query)
+    assert needed[RootKey(TEST_KEY).key_id] >= 1
+    assert needed[RootKey(b"n" * 32).key_id] == 0
