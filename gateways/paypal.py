@@ -11,7 +11,7 @@ Refunds of a capture are found through the order that it belongs to; there is no
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gateways import paypal_wire as wire
 from gateways.border import failed, problem_of, rate_limited, read, read_or_raise, unknown, unsent_or_unknown
@@ -83,6 +83,11 @@ class PayPalGateway:
                 return ()
             raise self._unavailable(listed.problem)
         return sorted(self._understood(listed), key=lambda each: each.created_at, reverse=True)
+
+    async def refunds_between(self, since: datetime, until: datetime) -> Sequence[Refund] | None:
+        """None: what lists transactions by time is a product of its own, with a permission of its own, and up to three
+        hours late (https://developer.paypal.com/docs/api/transaction-search/v1/)."""
+        return None
 
     async def refund(self, request: RefundRequest) -> Attempt:
         """https://developer.paypal.com/docs/api/payments/v2/#captures_refund"""

@@ -6,7 +6,7 @@ An adapter is one module beside this one and one line in `gateways.registry`; th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from schemas.base import Model
@@ -65,6 +65,11 @@ class PaymentGateway(Protocol):
 
     async def refunds(self, payment_id: str) -> Sequence[Refund]:
         """Every refund of the payment, newest first, all pages. Raises SystemUnavailable."""
+        ...
+
+    async def refunds_between(self, since: datetime, until: datetime) -> Sequence[Refund] | None:
+        """Every refund that was made in that time by the gateway's clock, of any payment and by anybody, all pages:
+        from `since` on and before `until`. None where the gateway has no such list. Raises SystemUnavailable."""
         ...
 
     async def refund(self, request: RefundRequest) -> Attempt:

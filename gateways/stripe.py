@@ -4,6 +4,7 @@ Writes carry an idempotency key (https://docs.stripe.com/api/idempotent_requests
 metadata (https://docs.stripe.com/api/metadata), by which a refund whose answer was lost is found again.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,13 +20,14 @@ from schemas.facts import Payment, Refund
 
 PAGE_SIZE = 100
 MAX_LISTED = 5_000
+MAX_BETWEEN = 500_000
 # https://docs.stripe.com/api/versioning
 VERSION = {"Stripe-Version": wire.API_VERSION}
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Every refund of a payment, and the exchange that brought the last page."""
+    """Every refund that was asked for, and the exchange that brought the last page."""
 
     exchange: Exchange
     refunds: list[WireRefund]
@@ -83,6 +85,15 @@ class StripeGateway:
         self._believe(all(payment_id in (each.charge, each.payment_intent) for each in listed.refunds))
         return [wire.refund(each, payment_id) for each in listed.refunds]
 
+    async def refunds_between(self, since: datetime, until: datetime) -> Sequence[Refund] | None:
+        """https://docs.stripe.com/api/refunds/list by `created`, which has whole seconds."""
+        span = {"created[gte]": str(math.floor(since.timestamp())), "created[lt]": str(math.ceil(until.timestamp()))}
+        listed = await self._pages(span, MAX_BETWEEN)
+        if isinstance(listed, _Unlisted):
+            raise SystemUnavailable(self._remote.system, listed.problem)
+        refunds = [wire.refund(each, each.payment_intent or each.charge or "") for each in listed.refunds]
+        return [each for each in refunds if since <= each.created_at < until]
+
     async def refund(self, request: RefundRequest) -> Attempt:
         """https://docs.stripe.com/api/refunds/create"""
         amount = wire.to_wire(request.amount, request.currency)
@@ -129,8 +140,11 @@ class StripeGateway:
         return await self._remote.exchange("GET", template, path={"id": id_}, headers=VERSION)
 
     async def _list(self, payment_id: str) -> _Listed | _Unlisted:
+        return await self._pages({named(payment_id): payment_id}, MAX_LISTED)
+
+    async def _pages(self, selection: Mapping[str, str], most: int) -> _Listed | _Unlisted:
         refunds: list[WireRefund] = []
-        query = {named(payment_id): payment_id, "limit": str(PAGE_SIZE)}
+        query = {**selection, "limit": str(PAGE_SIZE)}
         while True:
             answer = await self._remote.exchange("GET", "/v1/refunds", query=query, headers=VERSION)
             if _is_missing(answer):
@@ -143,7 +157,7 @@ class StripeGateway:
             refunds += page.data
             if not page.has_more:
                 return _Listed(answer.exchange, refunds)
-            if len(refunds) >= MAX_LISTED:
+            if len(refunds) >= most:
                 return _Unlisted(answer.exchange, "list_too_long")
             query["starting_after"] = page.data[-1].id
 

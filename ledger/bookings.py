@@ -52,6 +52,8 @@ class RefundCall:
     rule: str
     policy_version: str
     status: Status
+    operation_id: str | None = None
+    remote_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,6 @@ class Refund:
     reason_code: str | None = None
     payment_id: str | None = None
     operation_id: str | None = None
-    idempotency_key: str | None = None
     refund_id: str | None = None
     approvers: tuple[str, ...] = ()
     sent_at: datetime | None = None
@@ -111,7 +112,7 @@ class Line:
 
 def refund_of(call: RefundCall, events: Sequence[Told]) -> Refund:
     """A fold over a call's events, in order, of the types `TOLD_BY`."""
-    refund = Refund(call)
+    refund = Refund(call, operation_id=call.operation_id, refund_id=call.remote_id)
     for told in events:
         _apply(refund, told)
     return refund
@@ -165,7 +166,7 @@ def _sent(refund: Refund, told: Told) -> None:
 
 
 def _describe(refund: Refund, effect: Effect) -> None:
-    refund.operation_id, refund.idempotency_key = effect.operation_id, effect.gateway_key
+    refund.operation_id = effect.operation_id
     refund.amount, refund.currency = amount_in(effect.target)
     refund.reason_code, refund.payment_id = _text(effect.target, "reason_code"), _text(effect.target, "payment_id")
 

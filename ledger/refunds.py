@@ -168,6 +168,8 @@ class Refunds:
                 row["rule"] or "",
                 row["policy_version"] or "",
                 row["status"],
+                row["operation_id"],
+                row["remote_id"],
             )
             for row in rows
         ]

@@ -9,6 +9,7 @@ from sandbox.stripe_shapes import StripeError
 
 REASONS = ("duplicate", "fraudulent", "requested_by_customer")
 MAX_AMOUNT = 99_999_999
+_FOREVER = 2**40
 _METADATA = re.compile(r"^metadata\[([^\[\]]+)\]$")
 
 
@@ -29,6 +30,10 @@ class ListParams:
     named: str | None
     limit: int
     starting_after: str | None
+    created_from: int = 0
+    """The first second of `created` that is listed."""
+    created_before: int = _FOREVER
+    """The first one that is not, after that."""
 
 
 def parse_form(text: str) -> dict[str, str]:
@@ -65,10 +70,26 @@ def refund_params(values: dict[str, str]) -> RefundParams:
 
 def list_params(values: dict[str, str]) -> ListParams:
     """Raises StripeError for what Stripe refuses."""
-    _only(values, ("charge", "payment_intent", "limit", "starting_after"))
+    _only(values, ("charge", "payment_intent", "limit", "starting_after", *(f"created[{each}]" for each in _BOUNDS)))
     named, payment_id = _payment(values)
     limit = _integer(values, "limit", 1, 100) if "limit" in values else 10
-    return ListParams(payment_id, named, limit, values.get("starting_after"))
+    created = {
+        each: _integer(values, f"created[{each}]", 0, _FOREVER) + beyond
+        for each, beyond in _BOUNDS.items()
+        if f"created[{each}]" in values
+    }
+    return ListParams(
+        payment_id,
+        named,
+        limit,
+        values.get("starting_after"),
+        max((created[each] for each in ("gte", "gt") if each in created), default=0),
+        min((created[each] for each in ("lt", "lte") if each in created), default=_FOREVER),
+    )
+
+
+# Bounds of `created`, and what they add to the first second that is listed, or that is not any more.
+_BOUNDS = {"gte": 0, "gt": 1, "lt": 0, "lte": 1}
 
 
 def no_params(values: dict[str, str]) -> None:

@@ -19,11 +19,12 @@ from sandbox.webhooks.events import Cause
 OPERATION_METADATA = "counterseal_operation"
 _END = (2**62, 0)
 _LIST_ALL = (
-    "SELECT * FROM refunds WHERE visible_us <= ? AND (created_us, seq) < (?, ?)"
+    "SELECT * FROM refunds WHERE visible_us <= ? AND created_us >= ? AND created_us < ? AND (created_us, seq) < (?, ?)"
     " ORDER BY created_us DESC, seq DESC LIMIT ?"
 )
 _LIST_OF_PAYMENT = (
-    "SELECT * FROM refunds WHERE payment_id = ? AND visible_us <= ? AND (created_us, seq) < (?, ?)"
+    "SELECT * FROM refunds WHERE payment_id = ? AND visible_us <= ? AND created_us >= ? AND created_us < ?"
+    " AND (created_us, seq) < (?, ?)"
     " ORDER BY created_us DESC, seq DESC LIMIT ?"
 )
 FinalStatus = Literal["failed", "succeeded", "canceled"]
@@ -134,7 +135,8 @@ def list_refunds(state: State, params: ListParams) -> Shape:
     if params.starting_after is not None:
         after = _row(state, params.starting_after, "starting_after")
         before = (after["created_us"], after["seq"])
-    window = (state.now_us(), *before, params.limit + 1)
+    created = (params.created_from * 1_000_000, params.created_before * 1_000_000)
+    window = (state.now_us(), *created, *before, params.limit + 1)
     if params.payment_id is None:
         rows = state.db.execute(_LIST_ALL, window).fetchall()
     else:

@@ -15,14 +15,14 @@ ORDER BY c.request_id LIMIT $6
 
 -- name: sent
 -- Calls of the tools in $4, after a call's id, that were sent before $3 and changed since $2, or are not known yet.
-SELECT request_id, tenant, tool, agent_id, rule, policy_version, status FROM calls
+SELECT request_id, tenant, tool, agent_id, rule, policy_version, status, operation_id, remote_id FROM calls
 WHERE ($1::text IS NULL OR tenant = $1) AND tool = ANY($4::text[]) AND intended_at < $3
   AND (updated_at >= $2 OR status IN ('in_progress', 'outcome_unknown')) AND request_id > $5
 ORDER BY request_id LIMIT $6
 
 -- name: of_operations
 -- The calls whose effects have these operation ids.
-SELECT request_id, operation_id, tenant, tool, agent_id, rule, policy_version, status FROM calls
+SELECT request_id, tenant, tool, agent_id, rule, policy_version, status, operation_id, remote_id FROM calls
 WHERE operation_id = ANY($1::text[])
 
 -- name: refund_events

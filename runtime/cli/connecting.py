@@ -97,6 +97,11 @@ def find_place(data: Path | None = None, database_url: str | None = None) -> Pla
     return Place(find_stack(data).database, settings.master_key_file or data_folder(data).keys / "master.key")
 
 
+def is_stack(data: Path | None) -> bool:
+    """Whether `find_place` finds a running stack, not the database of the settings."""
+    return data is not None or _Settings().database_url is None
+
+
 @asynccontextmanager
 async def open_database(place: Place) -> AsyncGenerator[Database]:
     """A few connections. Raises CommandError in place of what the driver raises, there and while it is used."""

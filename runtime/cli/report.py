@@ -13,7 +13,7 @@ from ledger.gates import GateReport, Gates
 from ledger.ledger import Ledger
 from ledger.periods import Period, half_open, period, zone_named
 from ledger.refunds import Books, RefundReport, Refunds
-from runtime.cli import gate_report, refund_books, refund_report
+from runtime.cli import gate_report, reconciling, refund_books, refund_report
 from runtime.cli.connecting import DataOption, JsonOption, with_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.output import print_json
@@ -91,6 +91,10 @@ def refunds(
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print CSV: a line per booking, or per group with --by")
     ] = False,
+    reconcile: Annotated[
+        bool,
+        typer.Option("--reconcile", help="Name what differs from the payment gateway's own list; exit 1 if it does"),
+    ] = False,
     tenant: Tenant = None,
     tools: ToolsPath = None,
     data: DataOption = None,
@@ -100,12 +104,17 @@ def refunds(
     became of the refunds that were asked for in the same time."""
     if as_csv and as_json:
         raise typer.BadParameter("one of --csv and --json")
+    if reconcile and (as_csv or by):
+        raise typer.BadParameter("--reconcile goes with --json alone")
     try:
         where = zone_named(zone)
         booked = half_open(since, until, datetime.now(UTC), where)
     except ValueError as problem:
         raise typer.BadParameter(str(problem), param_hint="--since, --until, --zone") from None
     refunding = [each.manifest.name for each in _catalog(tools).all() if each.manifest.operation == _REFUND]
+    if reconcile:
+        _reconcile(data, refunding, tenant, booked, as_json=as_json)
+        return
 
     async def read(ledger: Ledger) -> tuple[Books, RefundReport]:
         reader = Refunds(ledger.system, ledger.keys)
@@ -127,6 +136,16 @@ def refunds(
     else:
         refund_books.show(books, dimensions, where)
         refund_report.show(asked)
+
+
+def _reconcile(data: Path | None, tools: list[str], tenant: str | None, span: Period, *, as_json: bool) -> None:
+    found = reconciling.reconciled(data, tools, tenant, span)
+    if as_json:
+        print_json(reconciling.as_json(found))
+    else:
+        reconciling.show(found)
+    if found.differences:
+        raise typer.Exit(1)
 
 
 def _period(since: str | None, until: str | None) -> Period:

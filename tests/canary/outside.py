@@ -5,7 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import httpx
 
@@ -123,6 +123,9 @@ class _Payments:
 
     async def refunds(self, payment_id: str) -> Sequence[Refund]:
         return await self._facts.refunds(payment_id)
+
+    async def refunds_between(self, since: datetime, until: datetime) -> Sequence[Refund] | None:
+        return await self._facts.refunds_between(since, until)
 
     async def refund(self, request: RefundRequest) -> Attempt:
         return await self._board.sending.payments.refund(request)

@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,6 +69,9 @@ class HalfHostile:
 
     async def refunds(self, payment_id: str) -> Sequence[Refund]:
         return await self.facts.refunds(payment_id)
+
+    async def refunds_between(self, since: datetime, until: datetime) -> Sequence[Refund] | None:
+        return await self.facts.refunds_between(since, until)
 
     async def refund(self, request: RefundRequest) -> Attempt:
         return await self.refunding.refund(request)

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -367,6 +368,41 @@ async def test_all_pages_are_read(gateway: PaymentGateway, peer: Peer, payment_i
     assert len({each.refund_id for each in refunds}) == 102
     assert [each.operation_id for each in refunds if each.operation_id] == [request.operation_id]
     assert told(await gateway.find_refund(request)) == "confirmed succeeded"
+
+
+@pairs("lists_by_time")
+async def test_refunds_are_listed_by_the_time_they_were_made(gateway: PaymentGateway, peer: Peer) -> None:
+    """Of any payment, ours and those by hand, on every page; what was made at the end of the time is not in it."""
+    first, second = await peer.payment(), await peer.payment()
+    request = request_for(first)
+    outcome = await gateway.refund(request)
+    assert isinstance(outcome, Confirmed)
+    assert outcome.remote_at is not None
+    for _ in range(101):
+        await peer.refund_by_hand(second, 1)
+    since = outcome.remote_at
+    listed = await gateway.refunds_between(since, since + timedelta(hours=1))
+    assert listed is not None
+    (ours,) = [each for each in listed if each.operation_id == request.operation_id]
+    assert (ours.refund_id, ours.amount_cents, ours.currency) == (outcome.remote_id, 1_234, "USD")
+    assert (ours.status, ours.created_at) == ("succeeded", since)
+    assert len([each for each in listed if each.payment_id == second]) == 101
+    before = await gateway.refunds_between(since - timedelta(hours=1), since)
+    assert ours.refund_id not in {each.refund_id for each in before or ()}
+
+
+@pytest.mark.parametrize("pair", [each for each in PAIRS if each.adapter == "paypal"], ids=str)
+async def test_a_gateway_without_a_list_by_time_says_so(gateway: PaymentGateway) -> None:
+    now = datetime.now(UTC)
+    assert await gateway.refunds_between(now - timedelta(days=1), now) is None
+
+
+@pairs("lists_by_time")
+async def test_a_list_by_time_that_cannot_be_read_is_no_list(pair: Pair, peer: Peer, client: httpx.AsyncClient) -> None:
+    wrong = payment_gateway(pair.adapter, peer.endpoint(key="wrong"), client, peer.egress)
+    now = datetime.now(UTC)
+    with pytest.raises(SystemUnavailable, match=r"^payments: auth_failed$"):
+        await wrong.refunds_between(now - timedelta(days=1), now)
 
 
 @pairs("newest_first")

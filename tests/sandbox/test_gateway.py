@@ -157,6 +157,23 @@ def test_the_list_is_newest_first_in_pages(world: World) -> None:
         assert world.gateway.get("/v1/refunds", params=query).status_code == 400
 
 
+def test_the_list_is_bounded_by_when_refunds_were_made(world: World) -> None:
+    payment = world.payment()
+    made = world.refund(payment, 10).json()
+    for bounds, found in (
+        ({"gte": 0}, True),
+        ({"gt": 0}, False),
+        ({"lte": 0}, True),
+        ({"lt": 0}, False),
+        ({"gte": -5, "lt": 1}, True),
+        ({"gt": -1, "lte": -1}, False),
+    ):
+        created = {f"created[{name}]": str(made["created"] + seconds) for name, seconds in bounds.items()}
+        assert (made["id"] in [each["id"] for each in world.refunds(payment, **created)]) is found
+    for wrong in ({"created[eq]": "1"}, {"created[gte]": "soon"}, {"created[lt]": "-1"}):
+        assert world.gateway.get("/v1/refunds", params=wrong).status_code == 400
+
+
 def test_requests_are_recorded_without_credentials(world: World) -> None:
     payment = world.payment()
     world.refund(payment, key=f"record-{payment}")

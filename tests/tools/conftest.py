@@ -37,6 +37,9 @@ class MemoryPayments:
             raise self.fail
         return [each for each in self.made if each.payment_id == payment_id]
 
+    async def refunds_between(self, since: datetime, until: datetime) -> Sequence[Refund] | None:
+        return [each for each in self.made if since <= each.created_at < until]
+
     async def refund(self, request: RefundRequest) -> Attempt:
         self.requests.append(request)
         result = {"refund_id": "re_1", "amount_cents": request.amount, "currency": "USD", "status": "pending"}

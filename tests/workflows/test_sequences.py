@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -45,6 +45,9 @@ class Writes:
 
     async def refunds(self, payment_id: str) -> Sequence[Refund]:
         return await self.reads.refunds(payment_id)
+
+    async def refunds_between(self, since: datetime, until: datetime) -> Sequence[Refund] | None:
+        return await self.reads.refunds_between(since, until)
 
     async def find_refund(self, request: RefundRequest) -> Inspection:
         return await self.reads.find_refund(request)

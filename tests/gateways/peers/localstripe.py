@@ -25,7 +25,8 @@ def start_localstripe(folder: Path) -> Generator[Urls]:
 
 
 class LocalStripe(StripeApiPeer):
-    """Its charges lack `amount_captured` and `disputed`, and its intents hold the charge where Stripe has its id."""
+    """Its charges lack `amount_captured` and `disputed`, its intents hold the charge where Stripe has its id, and it
+    lists refunds by no time."""
 
     start = staticmethod(start_localstripe)
     abilities = frozenset({"payment_intents", "three_decimals"})

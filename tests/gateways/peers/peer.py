@@ -27,6 +27,7 @@ Ability = Literal[
     "bounds",  # refuses what is more than was paid, and an amount of nothing
     "disputes",  # `disputed_payment`
     "keys",  # makes nothing more with a key that was there before, and never what the key is not for
+    "lists_by_time",  # lists refunds of all payments by when they were made
     "late_status",  # `set_status`
     "newest_first",  # lists in the order that its documentation promises
     "payment_intents",  # `intent`

@@ -75,6 +75,7 @@ class SandboxPeer(Peer):
             "disputes",
             "keys",
             "late_status",
+            "lists_by_time",
             "newest_first",
             "payment_intents",
             "reads_payments",

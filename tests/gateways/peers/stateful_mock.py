@@ -30,7 +30,7 @@ class StatefulMock(StripeApiPeer):
     """Lists refunds of one second oldest first, where Stripe documents the newest first."""
 
     start = staticmethod(start_stateful_mock)
-    abilities = frozenset({"bounds", "disputes", "keys", "reads_payments"})
+    abilities = frozenset({"lists_by_time", "bounds", "disputes", "keys", "reads_payments"})
 
     async def payment(self, amount: int = 10_000, currency: str = "USD") -> str:
         return await self._charge("tok_visa", amount, currency)
