@@ -105,7 +105,7 @@ class Admission:
             return await self._write(run.now, call, entry, arguments)
         except SystemUnavailable as problem:
             trail.problem = problem.problem
-            admitted = deciding.unreadable(policy, call, problem.problem)
+            admitted = deciding.refused(call, deciding.unreadable(policy, problem.problem), {}, {})
             return await record(call, admitted, run.now), 0.0
 
     async def _write(

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from activities.counting import counted, uses, windows
-from ledger.admission import Admitted, Reads, Trip, Window
-from ledger.records import Amendment, CallDetails, Step
+from ledger.admission import Admitted, Reads, Window
+from ledger.records import CallDetails, Step
 from policy import decide
 from policy.document import format_duration
 from policy.model import (
@@ -42,7 +42,7 @@ from schemas.events import (
 )
 from schemas.ids import new_approval_id, new_gateway_key, new_operation_id
 from schemas.proofs import is_stricter
-from schemas.replies import Explanation, waits_until
+from schemas.replies import Explanation
 from schemas.switches import code_of, of_call
 from tools.catalog import Entry
 from tools.protocol import Refusal, WriteArguments, WriteTool
@@ -143,12 +143,10 @@ def switched_off(policy: Policy, switch: str) -> PolicyDecision:
 def stopped(switch: str, approval_id: str | None) -> Step:
     """The step that refuses a decided call that a kill switch covers."""
     code = code_of(switch)
-    status, said = REGISTRY[code].status, Explanation()
-    settled = CallSettled(status=status, code=code, explanation=said)
+    settled = CallSettled(status=REGISTRY[code].status, code=code)
     if approval_id is None:
-        return Step([settled], status, code, said, uses="released")
-    void = ApprovalVoided(approval_id=approval_id, because=REGISTRY[code].title.lower(), facts={})
-    return Step([void, settled], status, code, said, approval="voided", uses="released")
+        return Step([settled])
+    return Step([ApprovalVoided(approval_id=approval_id, because=REGISTRY[code].title.lower(), facts={}), settled])
 
 
 def refused_by_facts(policy: Policy, refusal: Refusal) -> PolicyDecision:
@@ -167,7 +165,6 @@ def refused(
 ) -> Admitted:
     """A call that ends here; `more` happened with that."""
     code = decision.code or Code.INTERNAL_FAILURE
-    status = REGISTRY[code].status
     events: list[Event] = [
         CallProposed(call=call),
         CallDecided(decision=decision, facts=facts, totals=totals),
@@ -175,8 +172,8 @@ def refused(
     ]
     if code is Code.RATE_LIMITED:
         events.append(LimitHit(limit=decision.rule, subject=call.binding.run_id))
-    events.append(CallSettled(status=status, code=code, explanation=decision.explanation))
-    return Admitted(events, status, code, decision, facts, totals, explanation=decision.explanation)
+    events.append(CallSettled(status=REGISTRY[code].status, code=code, explanation=decision.explanation))
+    return Admitted(events)
 
 
 def _tripped(proposed: Proposed, tool: PolicyTool, decision: PolicyDecision, totals: dict[str, int]) -> Admitted:
@@ -189,7 +186,7 @@ def _tripped(proposed: Proposed, tool: PolicyTool, decision: PolicyDecision, tot
     )
     ended = refused(proposed.call, decision, proposed.facts.model_dump(mode="json"), totals, event)
     at_most = f"the policy lets {breaker.max} run in {format_duration(breaker.window)}"
-    return replace(ended, trip=Trip(breaker.trips, f"{decision.because}, and {at_most}"))
+    return replace(ended, tripped_because=f"{decision.because}, and {at_most}")
 
 
 def admit(policy: Policy, proposed: Proposed, windows: list[Window], reads: Reads, *, inline: bool) -> Admitted:
@@ -205,26 +202,17 @@ def admit(policy: Policy, proposed: Proposed, windows: list[Window], reads: Read
     facts = proposed.facts.model_dump(mode="json")
     if decision.verdict == "refuse":
         return refused(call, decision, facts, totals)
+    takes = uses(proposed.claim, windows, asked=decision.verdict == "hold")
     events: list[Event] = [
         CallProposed(call=call),
-        CallDecided(decision=decision, facts=facts, totals=totals),
+        CallDecided(decision=decision, facts=facts, totals=totals, uses=dict(takes)),
     ]
-    working = Admitted(
-        events,
-        "in_progress",
-        Code.IN_PROGRESS,
-        decision,
-        facts,
-        totals,
-        uses=uses(proposed.claim, windows, asked=decision.verdict == "hold"),
-    )
     if decision.verdict == "hold":
-        return _parked(proposed, working, reads.now)
-    if inline:
+        events.append(_ask(proposed, decision, reads.now))
+    elif inline:
         effect = intend(proposed, reads.now)
-        intended = EffectIntended(effect=effect, policy_version=decision.policy_version, facts=facts)
-        return replace(working, events=[*events, intended], effect=effect)
-    return working
+        events.append(EffectIntended(effect=effect, policy_version=decision.policy_version, facts=facts))
+    return Admitted(events)
 
 
 def intend(proposed: Proposed, now: datetime) -> Effect:
@@ -244,7 +232,7 @@ def _words(tool: WriteTool[Any, Any, Any]) -> set[str]:
     return {"idempotency_key", *tool.untrusted_arguments}
 
 
-def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> tuple[Approval, ApprovalRequested]:
+def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> ApprovalRequested:
     """What people are asked."""
     call, facts = proposed.call, proposed.facts
     words = {
@@ -289,24 +277,12 @@ def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> tuple[A
         amount=proposed.claim.amount if proposed.claim else None,
         currency=proposed.claim.currency if proposed.claim else None,
     )
-    requested = ApprovalRequested(
+    return ApprovalRequested(
         approval_id=approval.approval_id,
         action_digest=approval.action_digest,
         title=approval.title,
         approvers=approval.approvers,
         expires_at=approval.expires_at,
-    )
-    return approval, requested
-
-
-def _parked(proposed: Proposed, working: Admitted, now: datetime) -> Admitted:
-    approval, requested = _ask(proposed, working.decision, now)
-    return replace(
-        working,
-        events=[*working.events, requested],
-        status="pending_approval",
-        code=Code.PENDING_APPROVAL,
-        explanation=waits_until(approval.expires_at),
         approval=approval,
     )
 
@@ -319,10 +295,9 @@ def asked_again(
     if lasts is None or now < approved_at + timedelta(seconds=lasts):
         return None
     because = f"it could not be executed within {format_duration(lasts)}"
-    approval, requested = _ask(proposed, decision, now)
-    void = ApprovalVoided(approval_id=approval_id, because=because, facts=approval.facts)
-    status, code = "pending_approval", Code.PENDING_APPROVAL
-    return Step([void, requested], status, code, waits_until(approval.expires_at), approval="voided", asks=approval)
+    facts = proposed.facts.model_dump(mode="json")
+    void = ApprovalVoided(approval_id=approval_id, because=because, facts=facts)
+    return Step([void, _ask(proposed, decision, now)])
 
 
 def amended(
@@ -345,14 +320,16 @@ def amended(
         decision = before.model_copy(
             update={"people": 1, "proof": None, "because": "a person changed what was asked for"}
         )
-    approval, requested = _ask(proposed, decision, now)
-    arguments = proposed.call.arguments
-    event = CallAmended(approval_id=approval_id, principal=principal, arguments=arguments, reason=reason)
     claim = proposed.claim
-    amends = Amendment(arguments, claim.amount if claim else 0, decision)
-    said = waits_until(approval.expires_at)
-    status, code = "pending_approval", Code.PENDING_APPROVAL
-    return Step([event, requested], status, code, said, approval="voided", asks=approval, amends=amends)
+    event = CallAmended(
+        approval_id=approval_id,
+        principal=principal,
+        arguments=proposed.call.arguments,
+        reason=reason,
+        amount=claim.amount if claim else 0,
+        decision=decision,
+    )
+    return Step([event, _ask(proposed, decision, now)])
 
 
 def _asked_anew(policy: Policy, proposed: Proposed, details: CallDetails, reserved: int = 0) -> PolicyDecision:
@@ -381,9 +358,9 @@ def answered(call: Call, decision: PolicyDecision, result: dict[str, JsonValue],
     events: list[Event] = [
         CallProposed(call=call),
         CallDecided(decision=decision, facts={}, totals={}),
-        CallSettled(status="executed", code=code, explanation=said),
+        CallSettled(status="executed", code=code, explanation=said, result=result),
     ]
-    return Admitted(events, "executed", code, decision, {}, {}, explanation=said, result=result)
+    return Admitted(events)
 
 
 # What the owner of the facts said, where it said something about us.
@@ -395,11 +372,11 @@ _UNREADABLE = {
 }
 
 
-def unreadable(policy: Policy, call: Call, problem: str) -> Admitted:
-    """A call whose facts cannot be had: it fails closed, and nothing was sent."""
+def unreadable(policy: Policy, problem: str) -> PolicyDecision:
+    """What is said to a call whose facts cannot be had: it fails closed, and nothing was sent."""
     code = _UNREADABLE.get(problem, Code.NETWORK_UNREACHABLE)
     said = Explanation(retry_after_seconds=5 if code is Code.NETWORK_UNREACHABLE else None)
-    decision = PolicyDecision(
+    return PolicyDecision(
         verdict="refuse",
         rule="facts_unreadable",
         because="the facts could not be read",
@@ -407,7 +384,6 @@ def unreadable(policy: Policy, call: Call, problem: str) -> Admitted:
         code=code,
         explanation=said,
     )
-    return refused(call, decision, {}, {})
 
 
 def still_allowed(
@@ -439,7 +415,7 @@ def intended(policy: Policy, proposed: Proposed, now: datetime) -> Step:
     effect = intend(proposed, now)
     facts = proposed.facts.model_dump(mode="json")
     event = EffectIntended(effect=effect, policy_version=policy.version, facts=facts)
-    return Step([event], "in_progress", Code.IN_PROGRESS, Explanation(), effect=effect)
+    return Step([event])
 
 
 def intended_again(policy: Policy, proposed: Proposed, effect: Effect, now: datetime) -> Step:
@@ -447,7 +423,7 @@ def intended_again(policy: Policy, proposed: Proposed, effect: Effect, now: date
     repeat = effect.model_copy(update={"attempt": effect.attempt + 1, "sent_again_at": now})
     facts = proposed.facts.model_dump(mode="json")
     event = EffectIntended(effect=repeat, policy_version=policy.version, facts=facts)
-    return Step([event], "outcome_unknown", Code.OUTCOME_UNKNOWN, effect=repeat)
+    return Step([event])
 
 
 def voided(approval_id: str | None, because: str, facts: dict[str, JsonValue]) -> Step:
@@ -455,6 +431,5 @@ def voided(approval_id: str | None, because: str, facts: dict[str, JsonValue]) -
     said = Explanation(values={"because": because})
     settled = CallSettled(status="refused", code=Code.APPROVAL_VOID, explanation=said)
     if approval_id is None:
-        return Step([settled], "refused", Code.APPROVAL_VOID, said, uses="released")
-    void = ApprovalVoided(approval_id=approval_id, because=because, facts=facts)
-    return Step([void, settled], "refused", Code.APPROVAL_VOID, said, approval="voided", uses="released")
+        return Step([settled])
+    return Step([ApprovalVoided(approval_id=approval_id, because=because, facts=facts), settled])

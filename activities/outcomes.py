@@ -38,8 +38,9 @@ def after_attempt(effect: Effect, outcome: Attempt, *, done: str, operation: str
         case Failed() if effect.attempt == 1:
             return _failed([], effect, outcome)
         case Failed() | Unknown():
-            event = EffectUnknown(operation_id=effect.operation_id, exchange=outcome.exchange)
-            return _unknown([event], operation)
+            return Step(
+                [EffectUnknown(operation_id=effect.operation_id, exchange=outcome.exchange, operation=operation)]
+            )
 
 
 def after_inspection(
@@ -61,7 +62,7 @@ def after_inspection(
     events: list[Event] = []
     if record.status != "outcome_unknown":
         # The worker that sent it was lost before it could say what became of it.
-        events.append(EffectUnknown(operation_id=effect.operation_id, exchange=None))
+        events.append(EffectUnknown(operation_id=effect.operation_id, exchange=None, operation=operation))
     events.append(EffectInspected(operation_id=effect.operation_id, found=found.kind, exchange=found.exchange))
     match found:
         case Confirmed():
@@ -71,9 +72,9 @@ def after_inspection(
         case Absent() | Unknown():
             verdict = verdict_on(found, effect, patience, may_resend_until=may_resend_until, now=now)
             if verdict in ("wait", "resend") or record.review == verdict:
-                return _unknown(events, operation)
-            events.append(ReviewRequested(operation_id=effect.operation_id, because=verdict))
-            return _unknown(events, operation, review=verdict)
+                return Step(events)
+            asked = needs_review(effect, verdict)
+            return Step([*events, *asked.events], asked.alert)
 
 
 def after_recheck(record: CallRecord, effect: Effect, found: Inspection, *, done: str, now: datetime) -> Step | None:
@@ -83,55 +84,38 @@ def after_recheck(record: CallRecord, effect: Effect, found: Inspection, *, done
     all, though a person had settled that it had not, counts. Both are said aloud.
     """
     recheck_at = next_recheck(effect, found, now)
-    looked = EffectInspected(operation_id=effect.operation_id, found=found.kind, exchange=found.exchange)
+    looked = EffectInspected(
+        operation_id=effect.operation_id, found=found.kind, exchange=found.exchange, recheck_at=recheck_at
+    )
     if record.status == "executed":
         match found:
             case Failed():
                 return _reversed(record, effect, found)
-            case Confirmed():
-                same = record.details.result == found.result
+            case Confirmed() if found.result != record.details.result:
                 said = Explanation(values={"done": done})
-                return Step(
-                    [] if same else [looked],
-                    "executed",
-                    record.code,
-                    None if same else said,
-                    found.result,
-                    recheck_at=recheck_at,
-                )
+                return Step([looked.model_copy(update={"result": found.result, "explanation": said})])
+            case Confirmed():
+                return Step([looked])
             case Absent():
-                return Step([looked], "executed", record.code, recheck_at=recheck_at, alert="effect_missing")
+                return Step([looked], "effect_missing")
             case Unknown():
-                alert = "found_twice" if found.exchange.problem == "found_twice" else None
-                return Step([looked], "executed", record.code, recheck_at=recheck_at, alert=alert)
+                return Step([looked], "found_twice" if found.exchange.problem == "found_twice" else None)
     if record.status in ("failed", "refused") and isinstance(found, Confirmed):
         step = _confirmed([looked], effect, found, done, watched=True, now=now)
-        return Step(
-            step.events,
-            step.status,
-            step.code,
-            step.explanation,
-            step.result,
-            uses="spent",
-            remote_id=found.remote_id,
-            recheck_at=recheck_at,
-            alert="effect_after_all",
-        )
+        return Step(step.events, "effect_after_all")
     if record.status == "failed" and record.recheck_at is not None:
-        return Step([], record.status, record.code, recheck_at="never" if found.kind == "failed" else recheck_at)
+        return Step([looked.model_copy(update={"recheck_at": None}) if found.kind == "failed" else looked])
     return None
 
 
 def needs_review(effect: Effect, because: ReviewReason) -> Step:
     """The step that hands an unknown outcome over to a person."""
-    event = ReviewRequested(operation_id=effect.operation_id, because=because)
-    return Step([event], "outcome_unknown", Code.OUTCOME_UNKNOWN, review=because, alert=_ALERTS[because])
+    return Step([ReviewRequested(operation_id=effect.operation_id, because=because)], _ALERTS[because])
 
 
 def _confirmed(
     events: list[Event], effect: Effect, outcome: Confirmed, done: str, *, watched: bool, now: datetime | None
 ) -> Step:
-    said = Explanation(values={"done": done})
     confirmed = EffectConfirmed(
         operation_id=effect.operation_id,
         remote_id=outcome.remote_id,
@@ -139,41 +123,24 @@ def _confirmed(
         exchange=outcome.exchange,
         remote_at=outcome.remote_at,
     )
-    settled = CallSettled(status="executed", code=Code.OK, explanation=said, result=outcome.result)
-    return Step(
-        [*events, confirmed, settled],
-        "executed",
-        Code.OK,
-        said,
-        outcome.result,
-        uses="spent",
-        remote_id=outcome.remote_id,
+    settled = CallSettled(
+        status="executed",
+        code=Code.OK,
+        explanation=Explanation(values={"done": done}),
+        result=outcome.result,
         recheck_at=next_recheck(effect, outcome, now or effect.last_sent_at) if watched else None,
     )
+    return Step([*events, confirmed, settled])
 
 
 def _failed(events: list[Event], effect: Effect, outcome: Failed) -> Step:
-    code, status, said = outcome.code, REGISTRY[outcome.code].status, outcome.explanation
+    code = outcome.code
     failed = EffectFailed(operation_id=effect.operation_id, code=code, exchange=outcome.exchange)
-    settled = CallSettled(status=status, code=code, explanation=said)
-    return Step([*events, failed, settled], status, code, said, uses="released")
+    settled = CallSettled(status=REGISTRY[code].status, code=code, explanation=outcome.explanation)
+    return Step([*events, failed, settled])
 
 
 def _reversed(record: CallRecord, effect: Effect, found: Failed) -> Step:
     undone = EffectReversed(operation_id=effect.operation_id, remote_id=record.remote_id, exchange=found.exchange)
     settled = CallSettled(status="failed", code=Code.REMOTE_REFUSED, explanation=found.explanation)
-    return Step(
-        [undone, settled],
-        "failed",
-        Code.REMOTE_REFUSED,
-        found.explanation,
-        uses="released",
-        recheck_at="never",
-        alert="effect_reversed",
-    )
-
-
-def _unknown(events: list[Event], operation: str, *, review: ReviewReason | None = None) -> Step:
-    said = Explanation(values={"operation": operation}, operation=operation)
-    alert = None if review is None else _ALERTS[review]
-    return Step(events, "outcome_unknown", Code.OUTCOME_UNKNOWN, said, review=review, alert=alert)
+    return Step([undone, settled], "effect_reversed")

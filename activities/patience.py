@@ -54,12 +54,12 @@ def next_look(effect: Effect, patience: Patience, now: datetime) -> int:
     return max(1, math.ceil(wait.total_seconds()))
 
 
-def next_recheck(effect: Effect, found: Inspection, now: datetime) -> datetime | Literal["never"]:
-    """When a settled effect is looked at again. One that its system has not completed is never let go of."""
+def next_recheck(effect: Effect, found: Inspection, now: datetime) -> datetime | None:
+    """When a settled effect is looked at again; None for never. One that its system has not completed is not let go."""
     age = now - effect.last_sent_at
     if found.kind == "confirmed" and found.result.get("status") not in (None, "succeeded"):
         return now + min(max(age, _LONGEST), _RECHECKS[0])
     later = next((each for each in _RECHECKS if each > age), None)
     if later is None:
-        return "never"
+        return None
     return now + _LONGEST if found.kind == "unknown" else effect.last_sent_at + later

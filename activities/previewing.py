@@ -38,7 +38,7 @@ class Previewing:
         try:
             return _reply(call.request_id, *await self._decide(run, call, entry, arguments))
         except SystemUnavailable as problem:
-            unreadable = deciding.unreadable(services.policy, call, problem.problem).decision
+            unreadable = deciding.unreadable(services.policy, problem.problem)
             return _reply(call.request_id, unreadable, entry.manifest.title)
 
     async def _decide(

@@ -10,11 +10,12 @@ from temporalio.service import RPCError
 
 from api.context import Context
 from api.reach import covering
-from ledger.approvals import Through, Verdict
+from ledger.approvals import Verdict
 from ledger.database import UNAVAILABLE
 from ledger.people import NOBODY, Objection, Right, Standing, names_of, right_to
 from ledger.principals import Person, Principal
 from schemas.decisions import Approval, ClaimedBy, HumanDecision, SignedDecision
+from schemas.events import Through
 from schemas.ids import is_approval_id, new_decision_id
 from schemas.proofs import Proof
 

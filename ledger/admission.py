@@ -7,23 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
-from pydantic import JsonValue
 
 from ledger.calls import Calls, columns
 from ledger.cards import insert_approval
 from ledger.chain import GENESIS, Head, extend
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
+from ledger.folding import advanced
 from ledger.queries import load
-from ledger.records import CallDetails, CallRecord, Step, details_context
+from ledger.records import BREAKER, CallRecord, Step, details_context, trip_subject
 from ledger.streams import NO_CUSTOMER, append
 from ledger.switches import stream_of
 from schemas.calls import Binding, Call
-from schemas.codes import Code, Status
-from schemas.decisions import Approval, PolicyDecision
-from schemas.effects import Effect
-from schemas.events import Event, SwitchChanged
-from schemas.replies import Explanation
+from schemas.events import BreakerTripped, Event, SwitchChanged
 from schemas.switches import PERMIT
 
 _SQL = load("calls")
@@ -31,7 +27,6 @@ _SWITCHES = load("switches")
 
 TENANT = "tenant"
 """The subject of what is counted over all tools; every other subject is counted for each tool apart."""
-_BREAKER = "breaker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,30 +85,12 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True)
-class Trip:
-    """A switch to turn off with the call, and why in words."""
-
-    switch: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Admitted:
-    """What was decided about a new call."""
+    """What was decided about a new call: the events that say it. `tripped_because` is why in words, where a breaker
+    turned its switch off with it."""
 
     events: Sequence[Event]
-    status: Status
-    code: Code
-    decision: PolicyDecision
-    facts: dict[str, JsonValue]
-    totals: dict[str, int]
-    explanation: Explanation | None = None
-    result: dict[str, JsonValue] | None = None
-    effect: Effect | None = None
-    approval: Approval | None = None
-    uses: Sequence[tuple[str, int]] = ()
-    """(subject, amount) that the call holds until its outcome is known."""
-    trip: Trip | None = None
+    tripped_because: str = ""
 
 
 class AlreadyAdmitted(Exception):
@@ -180,8 +157,6 @@ class Admissions:
                     await connection.execute(_SQL["lock_subjects"], locks)
                     reads = await self._reads(connection, call, windows, resource, facts_since, switches, counted)
                     admitted = decide(reads)
-                    if admitted.trip is not None:
-                        await self._trip(connection, call, admitted.trip, reads.now)
                     return await self._insert(connection, call, admitted, reads.now)
         except asyncpg.UniqueViolationError:
             # The rollback released everything; whoever won is committed by now.
@@ -195,14 +170,14 @@ class Admissions:
         except asyncpg.UniqueViolationError:
             raise await self._conflict(call) from None
 
-    async def _trip(self, connection: Connection, call: Call, trip: Trip, now: datetime) -> None:
+    async def _trip(self, connection: Connection, call: Call, switch: str, because: str, now: datetime) -> None:
         """Turn a switch off as an operator would: every admission from now on reads it."""
         tenant = call.binding.tenant
-        await connection.execute(_SWITCHES["turn_off"], tenant, trip.switch, _BREAKER, trip.reason, "run")
+        await connection.execute(_SWITCHES["turn_off"], tenant, switch, BREAKER, because, "run")
         await connection.execute(
-            _SQL["mark_trip"], call.request_id, tenant, call.tool, trip_subject(trip.switch), now, "breaker_tripped"
+            _SQL["mark_trip"], call.request_id, tenant, call.tool, trip_subject(switch), now, "breaker_tripped"
         )
-        changed = SwitchChanged(switch=trip.switch, off=True, by=_BREAKER, reason=trip.reason, deadlines="run")
+        changed = SwitchChanged(switch=switch, off=True, by=BREAKER, reason=because, deadlines="run")
         await append(connection, self._keys, tenant, stream_of(tenant), [changed])
 
     async def _conflict(self, call: Call) -> Exception:
@@ -304,77 +279,46 @@ class Admissions:
         )
 
     async def _insert(self, connection: Connection, call: Call, admitted: Admitted, now: datetime) -> CallRecord:
-        binding, decision, effect = call.binding, admitted.decision, admitted.effect
+        binding, events = call.binding, admitted.events
+        for event in events:
+            if isinstance(event, BreakerTripped):
+                await self._trip(connection, call, event.switch, admitted.tripped_because, now)
         key = await self._keys.for_subject(connection, binding.tenant, binding.customer_id)
         rows, head = extend(
-            Head(0, GENESIS), admitted.events, tenant=binding.tenant, request_id=call.request_id, at=now, key=key
+            Head(0, GENESIS), events, tenant=binding.tenant, request_id=call.request_id, at=now, key=key
         )
-        details = CallDetails(
-            call=call,
-            facts=admitted.facts,
-            totals=admitted.totals,
-            decision=decision,
-            explanation=admitted.explanation,
-            result=admitted.result,
-            effect=effect,
-        )
-        approval_id = admitted.approval.approval_id if admitted.approval else None
+        record, changes = advanced(None, events, head=head, at=now)
+        takes = changes.takes or {}
         await connection.execute(
             _SQL["insert_call"],
-            call.request_id,
-            binding.tenant,
+            record.request_id,
+            record.tenant,
             binding.run_id,
-            binding.agent_id,
+            record.agent_id,
             binding.customer_id,
-            call.tool,
-            call.workflow_id,
-            call.arguments_digest,
-            admitted.status,
-            admitted.code,
-            decision.verdict,
-            decision.rule,
-            decision.policy_version,
-            approval_id,
-            effect.operation_id if effect else None,
-            effect.intended_at if effect else None,
+            record.tool,
+            record.workflow_id,
+            record.arguments_digest,
+            record.status,
+            record.code,
+            record.verdict,
+            record.rule,
+            record.policy_version,
+            record.approval_id,
+            record.operation_id,
+            record.intended_at,
             now,
             head.n,
             head.hash,
             key.key_id,
-            key.seal(details.model_dump_json().encode(), details_context(binding.tenant, call.request_id)),
+            key.seal(record.details.model_dump_json().encode(), details_context(record.tenant, record.request_id)),
             *columns(rows),
-            [subject for subject, _ in admitted.uses],
-            [amount for _, amount in admitted.uses],
+            list(takes.keys()),
+            list(takes.values()),
         )
-        if admitted.approval is not None:
-            await insert_approval(connection, admitted.approval, key, self._keys)
-        return CallRecord(
-            request_id=call.request_id,
-            tenant=binding.tenant,
-            agent_id=binding.agent_id,
-            tool=call.tool,
-            workflow_id=call.workflow_id,
-            arguments_digest=call.arguments_digest,
-            status=admitted.status,
-            code=admitted.code,
-            verdict=decision.verdict,
-            policy_version=decision.policy_version,
-            approval_id=approval_id,
-            operation_id=effect.operation_id if effect else None,
-            intended_at=effect.intended_at if effect else None,
-            remote_id=None,
-            review=None,
-            recheck_at=None,
-            created_at=now,
-            updated_at=now,
-            head=head,
-            details=details,
-        )
-
-
-def trip_subject(switch: str) -> str:
-    """The subject whose newest use says when the breaker last turned the switch off."""
-    return f"{_BREAKER}:{switch}"
+        if changes.asks is not None:
+            await insert_approval(connection, changes.asks, key, self._keys)
+        return record
 
 
 def _lock_keys(call: Call, windows: Sequence[Window], resource: str | None, *, parking: bool = False) -> list[int]:

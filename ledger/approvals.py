@@ -30,8 +30,8 @@ from schemas.events import (
     CallCancelled,
     CallSettled,
     DecisionRejected,
+    Through,
 )
-from schemas.replies import Explanation, waits_until
 
 _SQL = load("approvals")
 _PAUSES = load("switches")["pauses"]
@@ -40,7 +40,6 @@ _FAR = datetime(9999, 1, 1, tzinfo=UTC)
 MOST_AHEAD = timedelta(days=7)
 """How far away a deadline may be once a person has moved it: what people were shown is not good for ever."""
 
-Through = Literal["page", "api"]
 StepFunction = Callable[[CallRecord, datetime], Step | None]
 
 
@@ -114,7 +113,7 @@ class Approvals:
                     approved_by = how_many([frozenset(each["persons"]) for each in rows])
                     if decision.verdict == "approve" and approved_by < record.details.people:
                         verdict = Verdict.WAITING
-                    step = _decided(record, decision, token, enough=verdict is Verdict.RECORDED)
+                    step = _decided(decision, token, through, enough=verdict is Verdict.RECORDED)
                     return verdict, await self._calls.write(connection, record, step, now)
                 verdict = Verdict.ALREADY_DECIDED
             if await connection.fetchval(_SQL["has_decision"], decision.decision_id):
@@ -248,20 +247,17 @@ class Approvals:
             if verdict is Verdict.RECORDED and until <= max(row["expires_at"], now):
                 verdict = Verdict.STALE
             if verdict is Verdict.RECORDED:
-                await connection.execute(_SQL["extend_approval"], approval.approval_id, until, now)
                 event = ApprovalExtended(
                     approval_id=approval.approval_id, principal=by, expires_at=until, reason=reason
                 )
-                step = Step([event], record.status, record.code, waits_until(until))
-                await self._calls.write(connection, record, step, now)
+                await self._calls.write(connection, record, Step([event]), now)
             return verdict
 
     async def reject(self, request_id: str, approval_id: str, because: str) -> CallRecord:
         """Record that something claimed to be a decision and was not."""
 
         def step(record: CallRecord, now: datetime) -> Step:
-            event = DecisionRejected(approval_id=approval_id, because=because)
-            return Step([event], record.status, record.code)
+            return Step([DecisionRejected(approval_id=approval_id, because=because)])
 
         return (await self._calls.advance(request_id, step))[0]
 
@@ -271,8 +267,7 @@ class Approvals:
         def step(record: CallRecord, now: datetime) -> Step | None:
             if record.status != "pending_approval" or record.approval_id is None:
                 return None
-            events = (ApprovalExpired(approval_id=record.approval_id), _settled("expired", Code.APPROVAL_EXPIRED))
-            return Step(events, "expired", Code.APPROVAL_EXPIRED, Explanation(), approval="expired", uses="released")
+            return Step([ApprovalExpired(approval_id=record.approval_id), _settled("expired", Code.APPROVAL_EXPIRED)])
 
         return (await self._close(request_id, step))[0]
 
@@ -282,8 +277,7 @@ class Approvals:
         def step(record: CallRecord, now: datetime) -> Step | None:
             if record.status != "pending_approval":
                 return None
-            events = (CallCancelled(principal=principal), _settled("cancelled", Code.CANCELLED))
-            return Step(events, "cancelled", Code.CANCELLED, Explanation(), approval="withdrawn", uses="released")
+            return Step([CallCancelled(principal=principal), _settled("cancelled", Code.CANCELLED)])
 
         return await self._close(request_id, step)
 
@@ -297,7 +291,7 @@ class Approvals:
             row = await connection.fetchrow(_SQL["lock_approval"], record.approval_id)
             if row is None or row["status"] != "open":
                 return record, False
-            if change.approval == "expired" and now < row["expires_at"]:
+            if isinstance(change.events[0], ApprovalExpired) and now < row["expires_at"]:
                 return record, False
             return await self._calls.write(connection, record, change, now), True
 
@@ -341,13 +335,13 @@ class Approvals:
 
     async def viewed(self, approval: Approval, viewer: str) -> None:
         """Record that a person opened the page while it waits (once per person)."""
-
-        def step(record: CallRecord, now: datetime) -> Step:
+        if await self._pool.fetchval(_SQL["has_viewed"], approval.approval_id, viewer):
+            return
+        async with self._pool.acquire() as connection, connection.transaction():
+            record, now = await self._calls.lock(connection, approval.request_id)
             event = ApprovalViewed(approval_id=approval.approval_id, viewer=viewer)
-            return Step([event], record.status, record.code)
-
-        if await self._pool.fetchval(_SQL["insert_view"], approval.approval_id, approval.tenant, viewer):
-            await self._calls.advance(approval.request_id, step)
+            if await connection.fetchval(_SQL["insert_view"], event.approval_id, record.tenant, viewer, now):
+                await self._calls.write(connection, record, Step([event]), now)
 
     async def undelivered(self, seconds: float) -> list[Undelivered]:
         """Decisions recorded at least so long ago whose call has not moved on."""
@@ -420,7 +414,7 @@ def _stands(row: asyncpg.Record, now: datetime, *, paused: bool) -> Verdict:
     return Verdict.RECORDED if row["status"] == "open" else Verdict.ALREADY_DECIDED
 
 
-def _decided(record: CallRecord, decision: HumanDecision, token: str, *, enough: bool) -> Step:
+def _decided(decision: HumanDecision, token: str, through: Through | None, *, enough: bool) -> Step:
     event = ApprovalDenied
     if decision.verdict == "approve":
         event = ApprovalGranted if enough else ApprovalSupported
@@ -432,13 +426,10 @@ def _decided(record: CallRecord, decision: HumanDecision, token: str, *, enough:
         action_digest=decision.action_digest,
         token=token,
         on_behalf_of=decision.on_behalf_of,
+        through=through,
+        proof=decision.proof,
     )
-    if not enough:
-        return Step([decided], record.status, record.code)
-    if decision.verdict == "approve":
-        return Step([decided], "in_progress", Code.IN_PROGRESS, Explanation(), approval="granted")
-    events = (decided, _settled("denied", Code.USER_DENIED))
-    return Step(events, "denied", Code.USER_DENIED, Explanation(), approval="denied", uses="released")
+    return Step([decided] if decision.verdict == "approve" else [decided, _settled("denied", Code.USER_DENIED)])
 
 
 def _settled(status: Status, code: Code) -> CallSettled:

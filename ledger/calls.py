@@ -8,12 +8,14 @@ from ledger.cards import insert_approval
 from ledger.chain import EventRow, extend, open_event
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
+from ledger.folding import advanced
 from ledger.queries import load
 from ledger.records import CallRecord, Step, details_context, open_record
 from schemas.codes import Status
 from schemas.events import Pruned, Recorded
 
 _SQL = load("calls")
+_APPROVALS = load("approvals")
 
 
 class UnknownCall(Exception):
@@ -90,7 +92,10 @@ class Calls:
         rows, head = extend(
             record.head, step.events, tenant=record.tenant, request_id=record.request_id, at=now, key=key
         )
-        after = step.applied_to(record, head, now)
+        after, changes = advanced(record, step.events, head=head, at=now)
+        approval_id, approval = changes.closes or (None, None)
+        if changes.deadline is not None:
+            await connection.execute(_APPROVALS["extend_approval"], *changes.deadline, now)
         await connection.execute(
             _SQL["advance_call"],
             record.request_id,
@@ -98,9 +103,9 @@ class Calls:
             now,
             key.key_id,
             *columns(rows),
-            step.approval,
-            record.approval_id,
-            step.uses,
+            approval,
+            approval_id,
+            changes.uses,
             after.status,
             after.code,
             after.operation_id,
@@ -114,10 +119,10 @@ class Calls:
             step.alert,
             after.approval_id,
         )
-        if step.amends is not None:
-            await connection.execute(_SQL["amend_uses"], record.request_id, step.amends.amount)
-        if step.asks is not None:
-            await insert_approval(connection, step.asks, key, self._keys)
+        if changes.amount is not None:
+            await connection.execute(_SQL["amend_uses"], record.request_id, changes.amount)
+        if changes.asks is not None:
+            await insert_approval(connection, changes.asks, key, self._keys)
         return after
 
     async def events(self, request_id: str) -> list[tuple[EventRow, Recorded]]:

@@ -92,7 +92,7 @@ class Diagnostics:
         """On the call's own events; for a request that never became a call, on events of its own."""
 
         def step(record: CallRecord, now: datetime) -> Step:
-            return Step([opened], record.status, record.code)
+            return Step([opened])
 
         try:
             await self._calls.advance(request_id, step)

@@ -1,7 +1,7 @@
 """A call as it stands: the row of `calls`, opened."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -14,13 +14,16 @@ from schemas.base import Model
 from schemas.calls import Call, Next, Progress
 from schemas.canonical import canonical
 from schemas.codes import Code, Status
-from schemas.decisions import Approval, ApprovalStatus, PolicyDecision
+from schemas.decisions import Approval, PolicyDecision
 from schemas.effects import AlertKind, Effect, ReviewReason
-from schemas.events import Event
+from schemas.events import ApprovalRequested, Event
 from schemas.proofs import ProofLevel
 from schemas.replies import Explanation, Reply, reply_for
 
 UseState = Literal["held", "spent", "released"]
+
+BREAKER = "breaker"
+"""Who turned off a switch that a breaker did."""
 
 # Statuses in which nothing more will happen of itself.
 SETTLED: frozenset[Status] = frozenset({"executed", "refused", "denied", "expired", "cancelled", "failed"})
@@ -63,6 +66,7 @@ class CallRecord:
     status: Status
     code: Code
     verdict: str | None
+    rule: str | None
     policy_version: str | None
     approval_id: str | None
     operation_id: str | None
@@ -104,76 +108,21 @@ class CallRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Amendment:
-    """What a person made of a call that waits: its arguments, what it takes now, and the decision about that."""
-
-    arguments: dict[str, JsonValue]
-    amount: int
-    decision: PolicyDecision
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
-    """One change of a call: the events that say it, and where the call stands after it. None keeps what was.
-
-    `review` is why a person has to settle it; settling the call ends that. `recheck_at` is when the remote system is to
-    be asked again about an effect that has been settled. `alert` is what operators are told. `asks` is what people are
-    asked from now on.
-    """
+    """One change of a call: the events that say it, which are all there is to say, and what operators are told."""
 
     events: Sequence[Event]
-    status: Status
-    code: Code
-    explanation: Explanation | None = None
-    result: dict[str, JsonValue] | None = None
-    effect: Effect | None = None
-    approval: ApprovalStatus | None = None
-    uses: UseState | None = None
-    remote_id: str | None = None
-    review: ReviewReason | None = None
-    recheck_at: datetime | Literal["never"] | None = None
     alert: AlertKind | None = None
-    asks: Approval | None = None
-    amends: Amendment | None = None
 
-    def applied_to(self, record: CallRecord, head: Head, at: datetime) -> CallRecord:
-        details = record.details.model_copy(
-            update={
-                **self._amended(record.details),
-                "explanation": self.explanation or record.details.explanation,
-                "result": self.result if self.result is not None else record.details.result,
-                "effect": self.effect or record.details.effect,
-            }
-        )
-        effect = details.effect
-        return replace(
-            record,
-            status=self.status,
-            code=self.code,
-            approval_id=self.asks.approval_id if self.asks else record.approval_id,
-            operation_id=effect.operation_id if effect else None,
-            intended_at=effect.intended_at if effect else None,
-            remote_id=self.remote_id or record.remote_id,
-            review=None if self.status in SETTLED else self.review or record.review,
-            recheck_at=self._recheck_at(record),
-            updated_at=at,
-            head=head,
-            details=details,
-        )
+    @property
+    def asks(self) -> Approval | None:
+        """What people are asked from now on."""
+        return next((each.approval for each in self.events if isinstance(each, ApprovalRequested)), None)
 
-    def _amended(self, details: CallDetails) -> dict[str, object]:
-        if self.amends is None:
-            return {}
-        return {
-            "call": details.call.model_copy(update={"arguments": self.amends.arguments}),
-            "requested": details.requested or details.call.arguments,
-            "decision": self.amends.decision,
-        }
 
-    def _recheck_at(self, record: CallRecord) -> datetime | None:
-        if self.recheck_at is None:
-            return record.recheck_at
-        return None if self.recheck_at == "never" else self.recheck_at
+def trip_subject(switch: str) -> str:
+    """The subject whose newest use says when the breaker last turned the switch off."""
+    return f"{BREAKER}:{switch}"
 
 
 def details_context(tenant: str, request_id: str) -> bytes:
@@ -195,6 +144,7 @@ def open_record(row: asyncpg.Record, key: DataKey) -> CallRecord:
         status=row["status"],
         code=Code(row["code"]),
         verdict=row["verdict"],
+        rule=row["rule"],
         policy_version=row["policy_version"],
         approval_id=row["approval_id"],
         operation_id=row["operation_id"],

@@ -69,21 +69,12 @@ def _concluded(operation_id: str, conclusion: Conclusion, now: datetime) -> Step
         remote_id=conclusion.remote_id,
         evidence=conclusion.evidence,
     )
-    recheck_at = now + _RECHECK_AFTER
-    if not conclusion.happened:
-        settled = CallSettled(status="failed", code=Code.REMOTE_REFUSED, explanation=Explanation())
-        return Step(
-            [concluded, settled], "failed", Code.REMOTE_REFUSED, Explanation(), uses="released", recheck_at=recheck_at
-        )
-    said = Explanation(values={"done": conclusion.done})
-    settled = CallSettled(status="executed", code=Code.OK, explanation=said, result=conclusion.result)
-    return Step(
-        [concluded, settled],
-        "executed",
-        Code.OK,
-        said,
-        conclusion.result,
-        uses="spent",
-        remote_id=conclusion.remote_id,
-        recheck_at=recheck_at,
+    said = Explanation(values={"done": conclusion.done}) if conclusion.happened else Explanation()
+    settled = CallSettled(
+        status="executed" if conclusion.happened else "failed",
+        code=Code.OK if conclusion.happened else Code.REMOTE_REFUSED,
+        explanation=said,
+        result=conclusion.result if conclusion.happened else None,
+        recheck_at=now + _RECHECK_AFTER,
     )
+    return Step([concluded, settled])

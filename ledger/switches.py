@@ -6,14 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger.data_keys import DataKeys
-from ledger.database import Pool
+import asyncpg
+
+from ledger.calls import Calls
+from ledger.data_keys import DataKeys, KeyDestroyed
+from ledger.database import Connection, Pool
 from ledger.queries import load
+from ledger.records import Step
 from ledger.streams import NO_CUSTOMER, append
-from schemas.events import SwitchChanged
+from schemas.events import ApprovalResumed, SwitchChanged
 from schemas.switches import EVERYONE, PERMIT, Deadlines, SwitchOff
 
 _SQL = load("switches")
+_APPROVALS = load("approvals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class Switches:
     def __init__(self, reserved: Pool, keys: DataKeys) -> None:
         self._reserved = reserved
         self._keys = keys
+        self._calls = Calls(reserved, keys)
 
     async def off(self, tenant: str | None) -> list[SwitchOff]:
         """What is off for a tenant, or for anyone; longest first."""
@@ -94,10 +100,26 @@ class Switches:
                         (each.off_at, reach_of(each.tenant, each.name)) for each in others if each.deadlines == "pause"
                     ]
                     columns = _columns(reach_of(tenant, name))
-                    await connection.execute(_SQL["prolong"], *columns, was["off_at"], _as_json(pausing))
+                    paused = await connection.fetch(_SQL["paused"], *columns, was["off_at"], _as_json(pausing))
+                    for row in paused:
+                        await self._resume(connection, row, name)
                 changed = SwitchChanged(switch=name, off=False, by=by, reason=reason, deadlines=was["deadlines"])
                 await append(connection, self._keys, tenant, stream_of(tenant), [changed])
                 return True
+
+    async def _resume(self, connection: Connection, paused: asyncpg.Record, switch: str) -> None:
+        """Let a deadline go on, if the call waits for it still."""
+        try:
+            record, now = await self._calls.lock(connection, paused["request_id"])
+        except KeyDestroyed:
+            return  # nobody can read it to decide it
+        row = await connection.fetchrow(_APPROVALS["lock_approval"], paused["approval_id"])
+        if row is None or row["status"] != "open":
+            return
+        resumed = ApprovalResumed(
+            approval_id=row["approval_id"], switch=switch, expires_at=row["expires_at"] + paused["added"]
+        )
+        await self._calls.write(connection, record, Step([resumed]), now)
 
 
 class Permits:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger.admission import TENANT, trip_subject
+from ledger.admission import TENANT
 from ledger.database import Pool
 from ledger.queries import load
+from ledger.records import trip_subject
 
 _SQL = load("usage")
 _ALL_TOOLS = "*"

@@ -11,13 +11,17 @@ from pydantic import Field, JsonValue, StringConstraints, TypeAdapter
 from schemas.base import Model
 from schemas.calls import Call
 from schemas.codes import Code, Status
-from schemas.decisions import PolicyDecision
+from schemas.decisions import Approval, PolicyDecision
 from schemas.effects import Effect, Exchange, ReviewReason
+from schemas.proofs import Proof
 from schemas.replies import Explanation
 
 EgressReason = Literal["system_not_declared", "url_not_plain", "origin_not_listed", "address_not_allowed"]
 """The tool's manifest does not name the system; the URL or its Host header is not in plain form; the system's settings
 have another origin; the name has an address that its system may not have."""
+
+
+Through = Literal["page", "api"]
 
 
 class EventBody(Model):
@@ -36,21 +40,27 @@ class CallProposed(EventBody):
 class CallDecided(EventBody):
     """The policy decided it, on these facts and sums."""
 
+    version: ClassVar[int] = 2
     type: Literal["call.decided"] = "call.decided"
     decision: PolicyDecision
     facts: dict[str, JsonValue]
     totals: dict[str, int]
+    uses: dict[str, int] = Field(default_factory=dict[str, int])
+    """What it takes of each subject that it counts against, held until its outcome is known."""
 
 
 class ApprovalRequested(EventBody):
     """The call was parked: a person of the group `approvers` is asked."""
 
+    version: ClassVar[int] = 2
     type: Literal["approval.requested"] = "approval.requested"
     approval_id: str
     action_digest: str
     title: str
     approvers: str
     expires_at: datetime
+    approval: Approval | None = None
+    """All that people were asked."""
 
 
 class ApprovalViewed(EventBody):
@@ -64,6 +74,7 @@ class ApprovalViewed(EventBody):
 class _ApprovalDecided(EventBody):
     """What a person decided."""
 
+    version: ClassVar[int] = 2
     approval_id: str
     decision_id: str
     approver: str
@@ -73,6 +84,10 @@ class _ApprovalDecided(EventBody):
     """The signed decision itself."""
     on_behalf_of: str | None = None
     """Whose right the approver used, where it was not their own."""
+    through: Through | None = None
+    """Where they made it; None for what was delivered in another way."""
+    proof: Proof | None = None
+    """What they proved beside their session."""
 
 
 class ApprovalGranted(_ApprovalDecided):
@@ -99,12 +114,17 @@ class CallAmended(EventBody):
     `arguments` are all that it would be executed with, the agent's key and words as they were.
     """
 
+    version: ClassVar[int] = 2
     type: Literal["call.amended"] = "call.amended"
     approval_id: str
     """The approval that this ended."""
     principal: str
     arguments: dict[str, JsonValue]
     reason: str
+    amount: int | None = None
+    """What it takes from now on, of each of its subjects."""
+    decision: PolicyDecision | None = None
+    """What the policy says to it now."""
 
 
 class ApprovalExtended(EventBody):
@@ -115,6 +135,15 @@ class ApprovalExtended(EventBody):
     principal: str
     expires_at: datetime
     reason: str
+
+
+class ApprovalResumed(EventBody):
+    """A kill switch had paused its deadline, and was turned on again: there is as much time left as before."""
+
+    type: Literal["approval.resumed"] = "approval.resumed"
+    approval_id: str
+    switch: str
+    expires_at: datetime
 
 
 class ApprovalExpired(EventBody):
@@ -176,19 +205,30 @@ class EffectFailed(EventBody):
 class EffectUnknown(EventBody):
     """The answer was lost or cannot be believed: the effect may have happened."""
 
+    version: ClassVar[int] = 2
     type: Literal["effect.unknown"] = "effect.unknown"
     operation_id: str
     exchange: Exchange | None
     """None when the worker that sent it was lost."""
+    operation: str | None = None
+    """What kind of effect it is, as the agent is told."""
 
 
 class EffectInspected(EventBody):
-    """The effect was looked up at the remote system by its operation id."""
+    """The effect was looked up at the remote system by its operation id. The rest is of an effect that was settled
+    before."""
 
+    version: ClassVar[int] = 2
     type: Literal["effect.inspected"] = "effect.inspected"
     operation_id: str
     found: Literal["confirmed", "failed", "absent", "unknown"]
     exchange: Exchange
+    result: dict[str, JsonValue] | None = None
+    """What the system says of it now, where that is something else than before."""
+    explanation: Explanation | None = None
+    """What the agent is told of that."""
+    recheck_at: datetime | None = None
+    """When it is looked at again; None for never."""
 
 
 class EffectReversed(EventBody):
@@ -240,11 +280,14 @@ class CallCancelled(EventBody):
 class CallSettled(EventBody):
     """The call ended; nothing more happens of itself."""
 
+    version: ClassVar[int] = 2
     type: Literal["call.settled"] = "call.settled"
     status: Status
     code: Code
     explanation: Explanation | None = None
     result: dict[str, JsonValue] | None = None
+    recheck_at: datetime | None = None
+    """When its effect is looked at again; None for never."""
 
 
 class LimitHit(EventBody):
@@ -294,6 +337,7 @@ Event = Annotated[
     | ApprovalDenied
     | CallAmended
     | ApprovalExtended
+    | ApprovalResumed
     | ApprovalExpired
     | ApprovalVoided
     | DecisionRejected

@@ -15,8 +15,23 @@ from schemas.events import EVENT, Event, EventBody
 
 Body = dict[str, JsonValue]
 
+
+def _unsaid(**fields: JsonValue) -> Callable[[Body], Body]:
+    """Of a version that has these fields more, which nobody wrote down before."""
+    return lambda body: {**body, **fields}
+
+
 UPCASTS: dict[tuple[str, int], Callable[[Body], Body]] = {
-    ("effect.confirmed", 1): lambda body: {**body, "remote_at": None},
+    ("call.decided", 1): _unsaid(uses={}),
+    ("approval.requested", 1): _unsaid(approval=None),
+    ("approval.granted", 1): _unsaid(through=None, proof=None),
+    ("approval.supported", 1): _unsaid(through=None, proof=None),
+    ("approval.denied", 1): _unsaid(through=None, proof=None),
+    ("call.amended", 1): _unsaid(amount=None, decision=None),
+    ("effect.confirmed", 1): _unsaid(remote_at=None),
+    ("effect.unknown", 1): _unsaid(operation=None),
+    ("effect.inspected", 1): _unsaid(result=None, explanation=None, recheck_at=None),
+    ("call.settled", 1): _unsaid(recheck_at=None),
 }
 """By (type, version): its body as one of the version after it."""
 

@@ -14,6 +14,7 @@ from schemas.decisions import Approval, HumanDecision
 from schemas.events import (
     ApprovalExtended,
     ApprovalRequested,
+    ApprovalResumed,
     ApprovalVoided,
     CallAmended,
     EffectInspected,
@@ -99,6 +100,8 @@ def _sentence(event: Recorded) -> str:
             return _FOUND[event.found]
         case ApprovalExtended():
             return f"{event.principal} gave it more time, until {absolute(event.expires_at)}: {event.reason}"
+        case ApprovalResumed():
+            return f"{event.switch} was turned on again, which had paused its deadline: {absolute(event.expires_at)}"
         case ReviewConcluded():
             settled = f"it happened, as {event.remote_id}" if event.happened else "it did not happen"
             return f"{event.operator} settled that {settled}: {event.evidence}"

@@ -68,9 +68,13 @@ SELECT person_id, names, roles, grants, lent, disabled_at FROM standings WHERE u
 -- Whether this very decision was recorded.
 SELECT EXISTS (SELECT FROM decisions WHERE decision_id = $1)
 
+-- name: has_viewed
+-- Whether a person has looked at an approval before.
+SELECT EXISTS (SELECT FROM views WHERE approval_id = $1 AND viewer = $2)
+
 -- name: insert_view
 -- A person's first look at an approval.
-INSERT INTO views (approval_id, tenant, viewer) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING true
+INSERT INTO views (approval_id, tenant, viewer, at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING true
 
 -- name: decisions_on
 -- What people decided on these approvals, in order.

@@ -141,7 +141,8 @@ WITH event AS (
 ), approval AS (
     UPDATE approvals SET status = $11, closed_at = $3 WHERE approval_id = $12 AND $11::text IS NOT NULL
 ), use AS (
-    UPDATE uses SET state = $13, changed_at = $3 WHERE request_id = $1 AND $13::text IS NOT NULL
+    UPDATE uses SET state = $13, changed_at = $3
+    WHERE request_id = $1 AND $13::text IS NOT NULL AND subject NOT LIKE 'breaker:%'
 ), alert AS (
     INSERT INTO alerts (tenant, request_id, kind, at) SELECT $2, $1, $24, $3 WHERE $24::text IS NOT NULL
     RETURNING alert_id

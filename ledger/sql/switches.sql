@@ -32,20 +32,21 @@ DELETE FROM switches WHERE tenant = $1 AND name = $2 RETURNING off_at, deadlines
 SELECT EXISTS (SELECT FROM switches
                WHERE tenant IN ($1, '*') AND name = ANY($2::text[]) AND deadlines = 'pause')
 
--- name: prolong
--- What waited while its deadline was paused since then has as long left as when that began. Where another switch pauses
--- it too, only the time before that one was turned off is added: when it is turned on, the rest is.
-UPDATE approvals a SET expires_at = a.expires_at + p.added
-FROM calls c CROSS JOIN LATERAL (
+-- name: paused
+-- What waits and had its deadline paused since then, and how much longer it waits for that, so that it has as long left as
+-- when that began. Where another switch pauses it too, only the time before that one was turned off is added: when it is
+-- turned on, the rest is.
+SELECT a.request_id, a.approval_id, p.added
+FROM approvals a JOIN calls c USING (request_id) CROSS JOIN LATERAL (
     SELECT least(clock_timestamp(), min(o.off_at)) - $5::timestamptz AS added
     FROM jsonb_to_recordset($6) AS o (tenant text, tools jsonb, agent_id text, run_id text, off_at timestamptz)
     WHERE (o.tenant IS NULL OR c.tenant = o.tenant) AND (o.tools IS NULL OR o.tools ? c.tool)
       AND (o.agent_id IS NULL OR c.agent_id = o.agent_id) AND (o.run_id IS NULL OR c.run_id = o.run_id)
 ) p
-WHERE c.request_id = a.request_id AND a.status = 'open' AND p.added > interval '0'
+WHERE a.status = 'open' AND p.added > interval '0'
   AND ($1::text IS NULL OR a.tenant = $1) AND ($2::text[] IS NULL OR a.tool = ANY($2))
   AND ($3::text IS NULL OR c.agent_id = $3) AND ($4::text IS NULL OR c.run_id = $4)
-RETURNING a.approval_id
+ORDER BY a.request_id
 
 -- name: covered
 -- What a switch would stop right now: parked, about to run, looked up, and the open runs that could ask for more.

@@ -10,7 +10,8 @@ import pytest
 from activities import deciding
 from activities.deciding import Proposed
 from ledger.admission import Admitted, Reads, Usage
-from ledger.records import CallDetails
+from ledger.chain import GENESIS, Head
+from ledger.folding import advanced
 from policy.load import DEFAULT_POLICY
 from policy.model import Policy
 from runtime.policy import load_checked
@@ -21,13 +22,19 @@ NOW = datetime(2026, 11, 29, 8, 0, 0, 654_321, tzinfo=UTC)
 WINDOWS = deciding.windows_for(POLICY.tool(TOOL), Refund(100).proposed)
 
 
-def _admit(proposed: Proposed, *, reserved: int = 0, inline: bool = True, **used: int) -> Admitted:
+class _Admission:
+    """What becomes of a call that was admitted so."""
+
+    def __init__(self, admitted: Admitted) -> None:
+        self.events = admitted.events
+        self.record, changes = advanced(None, admitted.events, head=Head(0, GENESIS), at=NOW)
+        self.approval, self.takes = changes.asks, changes.takes
+        self.explanation, self.effect = self.record.details.explanation, self.record.details.effect
+
+
+def _admit(proposed: Proposed, *, reserved: int = 0, inline: bool = True, **used: int) -> _Admission:
     usage = {window.name: Usage(used.get(window.name, 0), used.get(window.name, 0), None) for window in WINDOWS}
-    return deciding.admit(POLICY, proposed, WINDOWS, Reads(NOW, reserved, usage), inline=inline)
-
-
-def _details(admitted: Admitted, proposed: Proposed) -> CallDetails:
-    return CallDetails(call=proposed.call, facts=admitted.facts, totals=admitted.totals, decision=admitted.decision)
+    return _Admission(deciding.admit(POLICY, proposed, WINDOWS, Reads(NOW, reserved, usage), inline=inline))
 
 
 HELD = Refund(25_000, available=50_000).proposed
@@ -59,7 +66,7 @@ def _with_rule(verdict: str, because: str) -> tuple[str, str]:
 def _still_allowed(now: Proposed, *, policy: Policy = POLICY, reserved: int = 0, before: Proposed = HELD) -> str | None:
     admitted = _admit(before)
     approved = admitted.approval.action_digest if admitted.approval else None
-    return deciding.still_allowed(policy, now, _details(admitted, before), approved, reserved)
+    return deciding.still_allowed(policy, now, admitted.record.details, approved, reserved)
 
 
 def test_what_has_not_changed_may_run() -> None:
@@ -115,15 +122,15 @@ def test_limits_are_not_counted_again_for_what_was_counted() -> None:
     admitted = _admit(HELD, refunds_per_run=4)
     assert admitted.approval is not None
     digest = admitted.approval.action_digest
-    assert deciding.still_allowed(POLICY, HELD, _details(admitted, HELD), digest, 0) is None
+    assert deciding.still_allowed(POLICY, HELD, admitted.record.details, digest, 0) is None
 
 
 def test_what_is_reserved_counts_for_what_is_left() -> None:
     admitted = _admit(Refund(6_000).proposed, reserved=4_001)
-    assert admitted.code is Code.REFUND_EXCEEDS_PAID
+    assert admitted.record.code is Code.REFUND_EXCEEDS_PAID
     assert admitted.explanation is not None
     assert admitted.explanation.allowed == {"max_amount_cents": 5_999}
-    assert _admit(Refund(6_000).proposed, reserved=4_000).code is Code.IN_PROGRESS
+    assert _admit(Refund(6_000).proposed, reserved=4_000).record.code is Code.IN_PROGRESS
 
 
 def test_a_free_call_intends_at_once_only_where_it_is_also_sent() -> None:
@@ -131,7 +138,7 @@ def test_a_free_call_intends_at_once_only_where_it_is_also_sent() -> None:
     elsewhere = _admit(FREE, inline=False)
     assert [event.type for event in elsewhere.events] == ["call.proposed", "call.decided"]
     assert elsewhere.effect is None
-    assert elsewhere.uses == _admit(FREE).uses
+    assert elsewhere.takes == _admit(FREE).takes
 
 
 def test_a_held_call_never_intends() -> None:
@@ -161,8 +168,8 @@ def test_an_approval_shows_the_agents_words_apart_and_never_the_key() -> None:
 def test_a_hit_limit_is_an_event_of_its_own() -> None:
     admitted = _admit(FREE, refunds_per_run=5)
     assert [event.type for event in admitted.events] == ["call.proposed", "call.decided", "limit.hit", "call.settled"]
-    assert admitted.code is Code.RATE_LIMITED
-    assert admitted.uses == ()
+    assert admitted.record.code is Code.RATE_LIMITED
+    assert admitted.takes == {}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +181,7 @@ def test_a_hit_limit_is_an_event_of_its_own() -> None:
     ],
 )
 def test_facts_that_cannot_be_read_let_nothing_through(problem: str, code: Code) -> None:
-    admitted = deciding.unreadable(POLICY, FREE.call, problem)
-    assert (admitted.code, admitted.status) == (code, "failed")
-    assert admitted.uses == ()
+    admitted = _Admission(deciding.refused(FREE.call, deciding.unreadable(POLICY, problem), {}, {}))
+    assert (admitted.record.code, admitted.record.status) == (code, "failed")
+    assert admitted.takes == {}
     assert admitted.effect is None

@@ -10,11 +10,11 @@ import pytest
 from activities.outcomes import after_attempt, after_inspection, after_recheck
 from activities.patience import Patience, next_look, next_recheck, verdict_on
 from ledger.chain import GENESIS, Head
+from ledger.folding import advanced
 from ledger.records import CallDetails, CallRecord, Step
 from schemas.codes import REGISTRY, Code, Status
 from schemas.effects import Absent, Attempt, Confirmed, Effect, Failed, Inspection, ReviewReason, Unknown
 from schemas.events import EffectConfirmed
-from schemas.replies import reply_for
 from tests.ledger.refunds import Refund, exchange
 
 REFUND = Refund(6_000)
@@ -48,6 +48,7 @@ def _record(status: Status) -> CallRecord:
         status=status,
         code=Code.IN_PROGRESS if status == "in_progress" else Code.OUTCOME_UNKNOWN,
         verdict="free",
+        rule="r",
         policy_version="v",
         approval_id=None,
         operation_id="op_1",
@@ -60,6 +61,12 @@ def _record(status: Status) -> CallRecord:
         head=Head(0, GENESIS),
         details=CallDetails(call=call, facts={}, totals={}, effect=EFFECT),
     )
+
+
+def _after(step: Step, record: CallRecord | None = None) -> tuple[CallRecord, str | None]:
+    """The call after a step, and whether what it takes is spent or released now."""
+    after, changes = advanced(record or _record("in_progress"), step.events, head=Head(9, GENESIS), at=NOW)
+    return after, changes.uses
 
 
 ATTEMPTS: list[tuple[Attempt, list[str], Status, Code, str | None]] = [
@@ -92,8 +99,9 @@ ATTEMPTS: list[tuple[Attempt, list[str], Status, Code, str | None]] = [
 def test_after_an_attempt(outcome: Attempt, events: list[str], status: Status, code: Code, uses: str | None) -> None:
     step = after_attempt(EFFECT, outcome, done="refunded", operation="refund")
     assert [event.type for event in step.events] == events
-    assert (step.status, step.code, step.uses) == (status, code, uses)
     assert [each.remote_at for each in step.events if isinstance(each, EffectConfirmed)] in ([], [BOOKED])
+    after, used = _after(step)
+    assert (after.status, after.code, used) == (status, code, uses)
 
 
 LOOKS: list[tuple[Status, Inspection, list[str], Status, str | None]] = [
@@ -153,20 +161,19 @@ def _after_look(
 def test_after_a_look(before: Status, found: Inspection, events: list[str], status: Status, uses: str | None) -> None:
     step = _after_look(found, before=before)
     assert [event.type for event in step.events] == events
-    assert (step.status, step.uses) == (status, uses)
+    after, used = _after(step, _record(before))
+    assert (after.status, used) == (status, uses)
 
 
 @pytest.mark.parametrize("outcome", [row[0] for row in ATTEMPTS])
 def test_every_outcome_has_a_reply(outcome: Attempt) -> None:
-    step = after_attempt(EFFECT, outcome, done="refunded", operation="refund")
-    reply = reply_for(step.code, REFUND.request_id, step.explanation, result=step.result)
-    assert reply.status == step.status
-    assert REGISTRY[step.code].status == step.status
+    after, _ = _after(after_attempt(EFFECT, outcome, done="refunded", operation="refund"))
+    assert after.reply().status == after.status == REGISTRY[after.code].status
 
 
 def test_an_unknown_outcome_names_the_operation_and_nothing_else() -> None:
-    step = after_attempt(EFFECT, Unknown(exchange=exchange("bytes_sent")), done="", operation="refund")
-    reply: dict[str, Any] = reply_for(step.code, REFUND.request_id, step.explanation).model_dump(exclude_none=True)
+    after, _ = _after(after_attempt(EFFECT, Unknown(exchange=exchange("bytes_sent")), done="", operation="refund"))
+    reply: dict[str, Any] = after.reply().model_dump(exclude_none=True)
     assert reply["operation"] == "refund"
     assert not reply["ok"]
     assert not reply["retryable"]
@@ -176,12 +183,9 @@ def test_an_unknown_outcome_names_the_operation_and_nothing_else() -> None:
 def test_what_is_documented_as_not_executed_is_believed_of_a_first_attempt_only() -> None:
     repeat = EFFECT.model_copy(update={"attempt": 2, "sent_again_at": NOW})
     step = after_attempt(repeat, REFUSED, done="", operation="refund")
-    assert ([event.type for event in step.events], step.status, step.uses) == (
-        ["effect.unknown"],
-        "outcome_unknown",
-        None,
-    )
-    assert after_attempt(repeat, CONFIRMED, done="refunded", operation="refund").status == "executed"
+    after, used = _after(step)
+    assert ([event.type for event in step.events], after.status, used) == (["effect.unknown"], "outcome_unknown", None)
+    assert _after(after_attempt(repeat, CONFIRMED, done="refunded", operation="refund"))[0].status == "executed"
 
 
 # What a look found, the effect's age in minutes, its attempts, hours for which its key is known -> what follows.
@@ -223,7 +227,8 @@ def test_absence_is_counted_from_the_last_send_and_the_keys_validity_from_the_fi
 def test_a_person_is_asked_once_and_told_why() -> None:
     step = _after_look(ABSENT, age=timedelta(minutes=6), until=None)
     assert [event.type for event in step.events] == ["effect.inspected", "review.requested"]
-    assert (step.status, step.review, step.alert, step.uses) == ("outcome_unknown", "absent", "needs_review", None)
+    after, used = _after(step, _record("outcome_unknown"))
+    assert (after.status, after.review, step.alert, used) == ("outcome_unknown", "absent", "needs_review", None)
     again = _after_look(ABSENT, age=timedelta(minutes=7), until=None, review="absent")
     assert [event.type for event in again.events] == ["effect.inspected"]
     assert again.alert is None
@@ -231,50 +236,79 @@ def test_a_person_is_asked_once_and_told_why() -> None:
 
 def test_two_effects_of_one_operation_page_an_operator_at_once() -> None:
     step = _after_look(TWICE)
-    assert (step.review, step.alert, step.uses) == ("found_twice", "found_twice", None)
+    after, used = _after(step, _record("outcome_unknown"))
+    assert (after.review, step.alert, used) == ("found_twice", "found_twice", None)
     assert _after_look(TWICE, age=timedelta(hours=2), review="unreadable").alert == "found_twice"
 
 
 def test_what_is_found_after_all_ends_the_review() -> None:
     record = replace(_record("outcome_unknown"), review="absent")
     step = _after_look(CONFIRMED, age=timedelta(hours=2), review="absent")
-    assert step.applied_to(record, record.head, NOW).review is None
-    assert step.recheck_at is not None
+    after, _ = _after(step, record)
+    assert after.review is None
+    assert after.recheck_at is not None
+
+
+def _settled(status: Status = "executed", **changes: Any) -> CallRecord:
+    record = replace(_record(status), **changes)
+    return replace(record, details=record.details.model_copy(update={"result": CONFIRMED.result}))
 
 
 def _recheck(found: Inspection, status: Status = "executed", **changes: Any) -> Step | None:
-    record = replace(_record(status), **changes)
-    record = replace(record, details=record.details.model_copy(update={"result": CONFIRMED.result}))
-    return after_recheck(record, EFFECT, found, done="refunded", now=NOW + timedelta(days=2))
+    return after_recheck(_settled(status, **changes), EFFECT, found, done="refunded", now=NOW + timedelta(days=2))
 
 
 def test_a_refund_that_fails_days_later_is_reversed_and_can_be_made_again() -> None:
     step = _recheck(REFUSED, remote_id="re_1")
     assert step is not None
     assert [event.type for event in step.events] == ["effect.reversed", "call.settled"]
-    assert (step.status, step.code, step.uses) == ("failed", Code.REMOTE_REFUSED, "released")
-    assert (step.alert, step.recheck_at) == ("effect_reversed", "never")
+    after, used = _after(step, _settled(recheck_at=NOW))
+    assert (after.status, after.code, used) == ("failed", Code.REMOTE_REFUSED, "released")
+    assert (step.alert, after.recheck_at) == ("effect_reversed", None)
 
 
 def test_a_confirmed_effect_that_is_still_there_says_nothing_new() -> None:
     step = _recheck(CONFIRMED)
     assert step is not None
-    assert (list(step.events), step.status, step.alert) == ([], "executed", None)
-    assert step.recheck_at == NOW + timedelta(days=3)
+    before = _settled()
+    after, used = _after(step, before)
+    assert ([event.type for event in step.events], step.alert, used) == (["effect.inspected"], None, None)
+    assert (after.status, after.details) == ("executed", before.details)
+    assert after.recheck_at == NOW + timedelta(days=3)
+
+
+def test_a_pending_refund_that_went_through_says_so() -> None:
+    done = Confirmed(remote_id="re_1", result={"refund_id": "re_1", "status": "succeeded"}, exchange=exchange())
+    step = _recheck(done)
+    assert step is not None
+    after, _ = _after(step, _settled(code=Code.OK))
+    assert [event.type for event in step.events] == ["effect.inspected"]
+    assert (after.status, after.details.result) == ("executed", done.result)
+    assert "refunded" in after.reply().message
+
+
+def test_a_refund_that_a_person_settled_as_not_made_is_looked_at_until_its_system_says_so() -> None:
+    for found, again in ((ABSENT, NOW + timedelta(days=3)), (REFUSED, None)):
+        step = _recheck(found, "failed", recheck_at=NOW)
+        assert step is not None
+        after, used = _after(step, _settled("failed", recheck_at=NOW))
+        assert (after.status, after.recheck_at, used) == ("failed", again, None)
 
 
 @pytest.mark.parametrize(("found", "alert"), [(ABSENT, "effect_missing"), (TWICE, "found_twice"), (UNREADABLE, None)])
 def test_a_confirmed_effect_stays_one_whatever_else_is_seen(found: Inspection, alert: str | None) -> None:
     step = _recheck(found)
     assert step is not None
-    assert (step.status, step.uses, step.alert) == ("executed", None, alert)
+    after, used = _after(step, _settled())
+    assert (after.status, used, step.alert) == ("executed", None, alert)
 
 
 @pytest.mark.parametrize("status", ["failed", "refused"])
 def test_what_happened_after_all_counts_whatever_was_said_before(status: Status) -> None:
     step = _recheck(CONFIRMED, status, recheck_at=NOW)
     assert step is not None
-    assert (step.status, step.uses, step.alert) == ("executed", "spent", "effect_after_all")
+    after, used = _after(step, _settled(status))
+    assert (after.status, used, step.alert) == ("executed", "spent", "effect_after_all")
 
 
 def test_a_call_that_was_refused_by_the_gateway_stays_so() -> None:
@@ -298,10 +332,10 @@ def test_pending_is_never_let_go_of_and_what_is_complete_is_after_a_month() -> N
     for days in (0, 1, 10, 100):
         now = NOW + timedelta(days=days)
         again = next_recheck(EFFECT, pending, now)
-        assert again != "never"
+        assert again is not None
         assert timedelta(0) < again - now <= timedelta(days=1)
     seen, now = [], NOW
-    while (due := next_recheck(EFFECT, CONFIRMED, now)) != "never":
+    while (due := next_recheck(EFFECT, CONFIRMED, now)) is not None:
         seen.append((due - NOW).days)
         now = due
     assert seen == [1, 3, 7, 14, 30]

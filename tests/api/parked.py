@@ -47,7 +47,7 @@ from schemas.events import (
     EffectUnknown,
 )
 from schemas.ids import new_approval_id, new_request_id, new_run_id, workflow_id
-from schemas.replies import Explanation, waits_until
+from schemas.replies import Explanation
 from tools.catalog import Catalog
 
 TENANT = "acme"
@@ -252,13 +252,10 @@ async def park(ledger: Ledger, *, expires_in: timedelta = timedelta(hours=23), *
             title=approval.title,
             approvers=approval.approvers,
             expires_at=approval.expires_at,
+            approval=approval,
         ),
     )
-    said = Explanation(values={"expires_at": approval.expires_at.isoformat()})
-    admitted = Admitted(
-        events, "pending_approval", Code.PENDING_APPROVAL, decision, approval.facts, {}, said, approval=approval
-    )
-    await ledger.admissions.record(call, admitted, approval.requested_at)
+    await ledger.admissions.record(call, Admitted(events), approval.requested_at)
     return approval
 
 
@@ -300,10 +297,9 @@ async def lose_answer(ledger: Ledger, request_id: str, *, target: dict[str, Json
         )
         events = (
             EffectIntended(effect=effect, policy_version="default@3f1c0a9be21d", facts={}),
-            EffectUnknown(operation_id=effect.operation_id, exchange=_EXCHANGE),
+            EffectUnknown(operation_id=effect.operation_id, exchange=_EXCHANGE, operation="refund"),
         )
-        said = Explanation(values={"operation": "refund"}, operation="refund")
-        return Step(events, "outcome_unknown", Code.OUTCOME_UNKNOWN, said, effect=effect)
+        return Step(events)
 
     await ledger.calls.advance(request_id, step)
 
@@ -340,10 +336,9 @@ async def ask_again(ledger: Ledger, approval: Approval, because: str, **changes:
             title=again.title,
             approvers=again.approvers,
             expires_at=again.expires_at,
+            approval=again,
         )
-        said = waits_until(again.expires_at)
-        status, code = "pending_approval", Code.PENDING_APPROVAL
-        return Step([void, requested], status, code, said, approval="voided", asks=again)
+        return Step([void, requested])
 
     await ledger.calls.advance(approval.request_id, step)
     return again
@@ -372,8 +367,8 @@ async def confirm(
                 exchange=exchange,
                 remote_at=at,
             ),
-            CallSettled(status="executed", code=Code.OK, explanation=said, result={}),
+            CallSettled(status="executed", code=Code.OK, explanation=said, result={"refund_id": remote_id}),
         )
-        return Step(events, "executed", Code.OK, said, result={"refund_id": remote_id}, remote_id=remote_id)
+        return Step(events)
 
     await ledger.calls.advance(request_id, step)

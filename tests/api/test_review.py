@@ -546,7 +546,7 @@ async def test_the_approvals_page_tells_that_it_was_undone(desk: Office) -> None
     )
     undone = EffectReversed(operation_id=operation_of(approval.request_id), remote_id="re_example", exchange=exchange)
     settled = CallSettled(status="failed", code=Code.REMOTE_REFUSED, explanation=Explanation())
-    step = Step([undone, settled], "failed", Code.REMOTE_REFUSED, Explanation(), alert="effect_reversed")
+    step = Step([undone, settled], alert="effect_reversed")
     await desk.ledger.calls.advance(approval.request_id, lambda record, now: step)
     client = await sign_in(desk, "olga")
     html = (await client.get(f"/approvals/{approval.approval_id}")).text

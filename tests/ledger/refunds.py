@@ -29,8 +29,9 @@ from policy.model import Policy
 from runtime.policy import load_checked
 from schemas.calls import Binding, Call
 from schemas.canonical import digest
-from schemas.decisions import Approval, HumanDecision
+from schemas.decisions import Approval, HumanDecision, PolicyDecision
 from schemas.effects import Boundary, Exchange
+from schemas.events import CallDecided, CallProposed
 from schemas.ids import key_hash, new_decision_id, new_request_id, new_run_id, workflow_id
 from tools.catalog import Catalog
 from tools.issue_refund.models import IssueRefundArguments, IssueRefundFacts
@@ -153,6 +154,11 @@ class Refund:
         return await admissions.admit(
             proposed.call, windows, resource, since or datetime.now(UTC), decide, proposed.switches
         )
+
+
+def took(call: Call, made: PolicyDecision, uses: dict[str, int]) -> Admitted:
+    """Whatever the policy said to another call, this one takes that."""
+    return Admitted([CallProposed(call=call), CallDecided(decision=made, facts={}, totals={}, uses=uses)])
 
 
 async def parked(ledger: Ledger, **changes: Any) -> Approval:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,11 @@ from ledger.approvals import Verdict
 from ledger.data_keys import KeyDestroyed
 from ledger.ledger import Ledger
 from ledger.records import CallRecord
-from schemas.codes import REGISTRY, Code
+from schemas.calls import Call
+from schemas.codes import Code
 from schemas.decisions import PolicyDecision
 from schemas.effects import Confirmed, Failed, Unknown
-from tests.ledger.refunds import POLICY, TOOL, Refund, advance, decide, exchange, new_binding, open_ledger, parked
+from tests.ledger.refunds import POLICY, TOOL, Refund, advance, decide, exchange, new_binding, open_ledger, parked, took
 
 ROOT = Path(__file__).parents[2]
 
@@ -239,15 +241,19 @@ async def test_a_resource_is_guarded_across_tools(ledger: Ledger, database: str)
             resource = f"payment:{refund.payment_id}"
             assert policy_decision is not None
 
-            def decide(reads: Reads, resource: str = resource, made: PolicyDecision = policy_decision) -> Admitted:
-                fits = reads.reserved + 6_000 <= 10_000
-                code, uses = (Code.IN_PROGRESS, [(resource, 6_000)]) if fits else (Code.REFUND_EXCEEDS_PAID, [])
-                return Admitted([], REGISTRY[code].status, code, made, {}, {}, uses=uses)
+            def decide(call: Call, reads: Reads, resource: str, made: PolicyDecision) -> Admitted:
+                if reads.reserved + 6_000 <= 10_000:
+                    return took(call, made, {resource: 6_000})
+                return deciding.refused(call, made.model_copy(update={"code": Code.REFUND_EXCEEDS_PAID}), {}, {})
 
             now = datetime.now(UTC)
             records = await asyncio.gather(
-                ledger.admissions.admit(first, [], resource, now, decide),
-                other.admissions.admit(second, [], resource, now, decide),
+                *(
+                    each.admissions.admit(
+                        call, [], resource, now, partial(decide, call, resource=resource, made=policy_decision)
+                    )
+                    for each, call in ((ledger, first), (other, second))
+                )
             )
             assert sorted(record.code for record in records) == [Code.IN_PROGRESS, Code.REFUND_EXCEEDS_PAID]
 

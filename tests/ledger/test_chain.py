@@ -96,7 +96,7 @@ async def test_every_altered_column_is_found(ledger: Ledger) -> None:
         "request_id": "act_" + "0" * 32,
         "n": 7,
         "type": "call.settled",
-        "version": 2,
+        "version": second.version + 1,
         "at": second.at + timedelta(microseconds=1),
         "key_id": "dk_0",
         "body": second.body[:-1] + bytes([second.body[-1] ^ 1]),

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from activities.deciding import voided
-from ledger.approvals import Through, Verdict
+from ledger.approvals import Verdict
 from ledger.gates import GateReport, Gates, Outcomes
 from ledger.ledger import Ledger
 from ledger.measures import WORDS_PER_MINUTE, words_to_read
@@ -15,6 +15,7 @@ from ledger.periods import Period
 from ledger.switches import Reach
 from schemas.codes import Code
 from schemas.decisions import Approval
+from schemas.events import Through
 from tests.api.parked import TENANT, park
 from tests.ledger.refunds import CATALOG, Refund, decision, new_binding, open_ledger
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import ledger.admission
 from activities import deciding
 from activities.outcomes import after_attempt
-from ledger.admission import TENANT, Admitted, AlreadyAdmitted, Reads, Usage, Window
+from ledger.admission import TENANT, AlreadyAdmitted, Reads, Usage, Window
 from ledger.ledger import Ledger
 from ledger.records import CallRecord
 from schemas.codes import Code
@@ -25,7 +25,7 @@ from schemas.effects import Confirmed, Failed
 from schemas.replies import Reply
 from tests.ledger.conftest import NOON
 from tests.ledger.policies import HOLD, small
-from tests.ledger.refunds import CATALOG, POLICY, TOOL, Refund, advance, decide, exchange, new_binding
+from tests.ledger.refunds import CATALOG, POLICY, TOOL, Refund, advance, decide, exchange, new_binding, took
 from tests.ledger.stopped_clock import StoppedClock
 from tools.protocol import WriteTool
 
@@ -155,10 +155,8 @@ async def test_calls_of_every_tool_count_for_the_tenant(ledger: Ledger, tmp_path
         call = call.model_copy(update={"tool": "cancel_order", "workflow_id": f"call/cancelled/{n}"})
         windows = [Window("", TENANT, 0)]
 
-        def decide(_: Reads) -> Admitted:
-            return Admitted([], "in_progress", Code.IN_PROGRESS, made, {}, {}, uses=[(TENANT, 0)])
-
-        await ledger.of(binding.tenant).admissions.admit(call, windows, None, NOON, decide)
+        admitted = took(call, made, {TENANT: 0})
+        await ledger.of(binding.tenant).admissions.admit(call, windows, None, NOON, lambda _, made=admitted: made)
     assert (await Refund(101, binding=binding, policy=policy).admit(ledger)).code is Code.RATE_LIMITED
     assert (await Refund(100, policy=policy).admit(ledger)).code is Code.IN_PROGRESS, "another tenant's"
 
@@ -340,7 +338,8 @@ def test_nothing_is_kept_of_a_principal() -> None:
         proposed = Refund(100, "pay_1", new_binding(customer_id=f"cus_{n}", agent_id=f"agent-{n}")).proposed
         windows = deciding.windows_for(POLICY.tool(TOOL), proposed)
         usage = {window.name: Usage(0, 0, None) for window in windows}
-        assert deciding.admit(POLICY, proposed, windows, Reads(NOON, 0, usage), inline=True).code is Code.IN_PROGRESS
+        admitted = deciding.admit(POLICY, proposed, windows, Reads(NOON, 0, usage), inline=True)
+        assert admitted.events[-1].type == "effect.intended"
 
     for n in range(200):
         admit(n)

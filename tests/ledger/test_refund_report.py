@@ -49,7 +49,7 @@ async def send_again(ledger: Ledger, request_id: str) -> None:
         assert record.details.effect is not None
         effect = record.details.effect.model_copy(update={"attempt": 2, "sent_again_at": now})
         event = EffectIntended(effect=effect, policy_version="p", facts={})
-        return Step([event], record.status, record.code, effect=effect)
+        return Step([event])
 
     await ledger.calls.advance(request_id, step)
 
