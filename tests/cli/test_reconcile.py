@@ -90,7 +90,7 @@ class Shop:
         def step(record: CallRecord, now: datetime) -> Step:
             failed = EffectFailed(operation_id=operation_of(request_id), code=Code.REMOTE_REFUSED, exchange=exchange)
             settled = CallSettled(status="failed", code=Code.REMOTE_REFUSED, explanation=Explanation())
-            return Step([failed, settled], "failed", Code.REMOTE_REFUSED, Explanation(), uses="released")
+            return Step([failed, settled])
 
         await self.ledger.calls.advance(request_id, step)
 
