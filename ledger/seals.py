@@ -15,7 +15,7 @@ from ledger.merkle import Frontier, folded
 from ledger.queries import load
 
 _SQL = load("seals")
-_AT_ONCE = 50_000
+_AT_ONCE = 10_000
 # An id is drawn a moment before its transaction has a number of its own.
 _DRAWN_WITHIN = 60.0
 _UNKNOWN = -1
@@ -169,7 +169,7 @@ class Seals:
         await connection.execute(
             _SQL["insert_seal"],
             checkpoint.number,
-            [asyncpg.Range(first, last + 1) for first, last in spans(sorted(found))],
+            ranges(spans(sorted(found))),
             checkpoint.size,
             b"".join(frontier.peaks),
             key.sign(checkpoint.text),
@@ -218,6 +218,11 @@ def spans(ids: Sequence[int]) -> list[tuple[int, int]]:
         else:
             found.append((each, each))
     return found
+
+
+def ranges(spans: Sequence[tuple[int, int]]) -> list[object]:
+    """[first, last] runs as Postgres has them."""
+    return [asyncpg.Range(first, last + 1) for first, last in spans]
 
 
 def _still_missing(

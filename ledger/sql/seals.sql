@@ -75,3 +75,33 @@ SELECT request_id FROM calls c
 WHERE updated_at >= $1 AND NOT EXISTS (SELECT FROM events e
                                        WHERE e.request_id = c.request_id AND e.n = c.n AND e.hash = c.hash)
 ORDER BY request_id LIMIT 1
+
+-- name: state
+-- The clock, up to which id all is settled, and how many events are sealed.
+SELECT now(), settled, (SELECT coalesce(max(size), 0) FROM seals) AS events FROM sealing
+
+-- name: is_settled
+-- Whether there are no more events up to there than are sealed.
+SELECT (SELECT count(*) FROM events WHERE id <= settled)
+       <= (SELECT coalesce(sum(least(upper(r.span), settled + 1) - lower(r.span)), 0)
+           FROM seals, unnest(ids) r (span) WHERE lower(r.span) <= settled)
+FROM sealing
+
+-- name: never_sealed
+-- What is in no seal, wherever it is.
+SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash
+FROM events WHERE NOT EXISTS (SELECT FROM seals WHERE ids @> id) ORDER BY id
+
+-- name: origin
+-- Which ledger this is.
+SELECT origin FROM sealing
+
+-- name: events_in
+-- Events with ids in these ranges, as they are stored.
+SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash
+FROM unnest($1::int8range[]) r (span) JOIN events ON id >= lower(r.span) AND id < upper(r.span)
+
+-- name: unsealed_events
+-- What was committed and is in no seal.
+SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash
+FROM events WHERE id > (SELECT settled FROM sealing) AND NOT EXISTS (SELECT FROM seals WHERE ids @> id) ORDER BY id
