@@ -76,7 +76,12 @@ def header(row: EventRow) -> bytes:
 
 def event_hash(row: EventRow) -> bytes:
     """SHA-256(0x00 || header), which is the event's leaf in the Merkle tree (RFC 6962, 2.1)."""
-    return hashlib.sha256(b"\x00" + header(row)).digest()
+    return leaf_hash(header(row))
+
+
+def leaf_hash(hashed: bytes) -> bytes:
+    """The hash of an event with this header."""
+    return hashlib.sha256(b"\x00" + hashed).digest()
 
 
 def extend(

@@ -4,7 +4,7 @@ A leaf is the hash of an event (`ledger.chain.event_hash`), which is RFC 6962's 
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 EMPTY = hashlib.sha256().digest()
 """The root of no leaves."""
@@ -105,30 +105,6 @@ def consistency_ranges(old: int, new: int) -> list[Range]:
     if not whole:
         proof.append((start, end))
     return proof[::-1]
-
-
-def roots_of(ranges: Sequence[Range], leaves: Iterable[bytes]) -> list[bytes]:
-    """The roots over disjoint ranges, in one pass over all leaves from the first one on."""
-    wanted = sorted(ranges)
-    found: dict[Range, bytes] = {}
-    buffered: list[bytes] = []
-    frontier = Frontier()
-    following = iter(wanted)
-    current = next(following, None)
-    for index, leaf in enumerate(leaves):
-        if current is None:
-            break
-        if index >= current[0]:
-            buffered.append(leaf)
-        if len(buffered) == 4096 or index + 1 == current[1]:
-            frontier.extend(buffered)
-            buffered.clear()
-        if index + 1 == current[1]:
-            found[current] = frontier.root
-            frontier, current = Frontier(), next(following, None)
-    if current is not None:
-        raise ValueError("there are fewer leaves than the tree has")
-    return [found[each] for each in ranges]
 
 
 def roots_after(size: int, peaks: Sequence[bytes], leaves: Sequence[bytes]) -> Roots:

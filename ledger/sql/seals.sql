@@ -105,3 +105,13 @@ FROM unnest($1::int8range[]) r (span) JOIN events ON id >= lower(r.span) AND id 
 -- What was committed and is in no seal.
 SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash
 FROM events WHERE id > (SELECT settled FROM sealing) AND NOT EXISTS (SELECT FROM seals WHERE ids @> id) ORDER BY id
+
+-- name: sealed_ids
+-- What a seal covers, in the order of the leaves.
+SELECT e.id, e.hash FROM seals s CROSS JOIN LATERAL unnest(s.ids) r (span)
+JOIN events e ON e.id >= lower(r.span) AND e.id < upper(r.span)
+WHERE s.number = $1 ORDER BY e.id
+
+-- name: event_by_id
+-- One event as it is stored.
+SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash FROM events WHERE id = $1
