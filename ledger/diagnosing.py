@@ -159,7 +159,7 @@ class _Diagnosis:
         for place, line in self._lines_of_seals():
             try:
                 seal = read_seal(line)
-                checkpoint = Checkpoint.parse(seal.checkpoint)
+                checkpoint = seal.says
             except (ValueError, BadCheckpoint):
                 if line.endswith(b"\n"):
                     self._say("altered", f"{place} is no seal any more")
@@ -422,7 +422,7 @@ class _Diagnosis:
 
 def _text(seal: Seal) -> str:
     try:
-        return Checkpoint.parse(seal.checkpoint).text
+        return seal.says.text
     except BadCheckpoint:
         return ""
 

@@ -91,6 +91,18 @@ class Proofs:
         path = [roots(*each).hex() for each in consistency_ranges(first.size, last.size)]
         return ConsistencyProof(old=first.checkpoint, new=last.checkpoint, path=path)
 
+    async def growth(self, size: int, number: int) -> list[bytes]:
+        """The nodes of the proof that seal `number` goes on from the tree of this size; none from nothing.
+
+        Raises NotSealed when no seal ever had that size.
+        """
+        if size == 0:
+            return []
+        old = await self._pool.fetchval(_SQL["seal_of_size"], size)
+        if old is None:
+            raise NotSealed
+        return [bytes.fromhex(node) for node in (await self.consistent(old, number)).path]
+
     async def _seal(self, number: int) -> Seal | None:
         row = await self._pool.fetchrow(_SQL["seal"], number)
         return None if row is None else Seal.of(row)

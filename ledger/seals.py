@@ -15,7 +15,8 @@ from ledger.merkle import Frontier, folded
 from ledger.queries import load
 
 _SQL = load("seals")
-_AT_ONCE = 10_000
+AT_ONCE = 10_000
+"""How many events a seal covers at most, save those that were committed late."""
 # An id is drawn a moment before its transaction has a number of its own.
 _DRAWN_WITHIN = 60.0
 _UNKNOWN = -1
@@ -42,6 +43,11 @@ class Seal:
         spans = tuple((span.lower, span.upper - 1) for span in row["ids"])
         return cls(row["number"], spans, row["size"], _hashes(row["peaks"]), row["checkpoint"])
 
+    @property
+    def says(self) -> Checkpoint:
+        """What its checkpoint says. Raises BadCheckpoint."""
+        return Checkpoint.parse(self.checkpoint)
+
 
 @dataclass(slots=True)
 class _Seen:
@@ -63,8 +69,8 @@ class Seals:
         self._master = master
         self._seen: _Seen | None = None
 
-    async def seal(self) -> Checkpoint | None:
-        """Seal what was committed since the last seal: the new checkpoint; None when there is nothing, or another
+    async def seal(self) -> Seal | None:
+        """Seal what was committed since the last seal: the new one; None when there is nothing, or another
         process is at it. Raises SealBroken when the last seal is an older one than before."""
         async with self._pool.acquire() as connection, connection.transaction():
             if not await connection.fetchval(_SQL["try_lock"]):
@@ -74,7 +80,7 @@ class Seals:
         self._seen = seen
         return sealed
 
-    async def rotate(self) -> Checkpoint:
+    async def rotate(self) -> Seal:
         """Seal with the key that signs now, for the last time; that seal names the new key that signs from now on."""
         async with self._pool.acquire() as connection, connection.transaction():
             await connection.execute(_SQL["lock"])
@@ -143,9 +149,7 @@ class Seals:
             raise SealBroken(f"seal {seal.number} was altered")
         return checkpoint
 
-    async def _seal(
-        self, connection: Connection, next_key: VerifierKey | None = None
-    ) -> tuple[Checkpoint | None, _Seen]:
+    async def _seal(self, connection: Connection, next_key: VerifierKey | None = None) -> tuple[Seal | None, _Seen]:
         """Under the lock: what was sealed, and what is known after it."""
         last = await connection.fetchrow(_SQL["last_seal"])
         number = 0 if last is None else last["number"]
@@ -154,7 +158,7 @@ class Seals:
             raise SealBroken(f"the ledger ends at seal {number}; this process has seen seal {seen.number}")
         if seen is None or number != seen.number:
             seen = await self._look(connection, number)
-        rows = await connection.fetch(_SQL["unsealed"], seen.high, list(seen.missing), _AT_ONCE)
+        rows = await connection.fetch(_SQL["unsealed"], seen.high, list(seen.missing), AT_ONCE)
         found = {row["id"]: row["hash"] for row in rows if row["id"] is not None}
         missing = _still_missing(seen, found, rows[0]["next_transaction"], rows[0]["oldest_transaction"])
         high = max(seen.high, *found) if found else seen.high
@@ -166,16 +170,18 @@ class Seals:
         previous = NO_SEAL if last is None else note_hash(last["checkpoint"])
         at: datetime = rows[0]["now"]
         checkpoint = Checkpoint(key.name, frontier.size, frontier.root, number + 1, previous, at, next_key)
+        covered = tuple(spans(sorted(found)))
+        seal = Seal(number + 1, covered, frontier.size, tuple(frontier.peaks), key.sign(checkpoint.text))
         await connection.execute(
             _SQL["insert_seal"],
-            checkpoint.number,
-            ranges(spans(sorted(found))),
-            checkpoint.size,
-            b"".join(frontier.peaks),
-            key.sign(checkpoint.text),
+            seal.number,
+            ranges(covered),
+            seal.size,
+            b"".join(seal.peaks),
+            seal.checkpoint,
             min(missing, default=high + 1) - 1,
         )
-        return checkpoint, _Seen(checkpoint.number, high, missing)
+        return seal, _Seen(seal.number, high, missing)
 
     async def _look(self, connection: Connection, number: int) -> _Seen:
         """Which ids are sealed, from the database alone."""
@@ -249,6 +255,6 @@ def _hashes(joined: bytes) -> tuple[bytes, ...]:
 
 def _parsed(seal: Seal) -> Checkpoint:
     try:
-        return Checkpoint.parse(seal.checkpoint)
+        return seal.says
     except BadCheckpoint:
         raise SealBroken(f"seal {seal.number} was altered") from None

@@ -189,7 +189,7 @@ def _next_signer(held: Seal | None, keys: Sequence[VerifierKey]) -> VerifierKey:
     try:
         if held is None:
             return keys[0]
-        return Checkpoint.parse(held.checkpoint).next_key or signers(held.checkpoint, keys)[0]
+        return held.says.next_key or signers(held.checkpoint, keys)[0]
     except (BadCheckpoint, IndexError):
         raise Suspicious("the keys") from None
 
@@ -198,7 +198,7 @@ def _follows(line: bytes, held: Seal | None, origin: str, signer: VerifierKey) -
     """The seal of a line, that follows another one. Raises Suspicious."""
     try:
         seal = read_seal(line)
-        checkpoint = Checkpoint.parse(seal.checkpoint)
+        checkpoint = seal.says
         signed = signers(seal.checkpoint, [signer])
     except (ValueError, BadCheckpoint):
         raise Suspicious("a seal") from None

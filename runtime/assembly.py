@@ -22,8 +22,10 @@ from gateways.registry import Endpoint, order_system, payment_gateway
 from ledger.database import connect
 from ledger.keys import KeyMaterialError, MasterKey
 from ledger.ledger import Ledger
+from ledger.seals import SealBroken
 from ledger.signing import DecisionVerifier
 from ledger.vault import Selection
+from runtime.checkpoints import CheckpointFile, CheckpointFileBroken
 from runtime.codec import data_converter
 from runtime.crashing import crash_at
 from runtime.credentials import VaultCredentials
@@ -65,9 +67,24 @@ async def core(settings: Settings, *, connections: int = 10) -> AsyncGenerator[C
                 " that is no superuser"
             )
         ledger = Ledger.over(database, master)
+        await _is_as_sealed(ledger, checkpoint_file(settings))
         yield Core(settings, master, ledger, catalog, await temporal_client(master))
     finally:
         await database.close()
+
+
+def checkpoint_file(settings: Settings) -> CheckpointFile | None:
+    return None if settings.checkpoints_file is None else CheckpointFile(settings.checkpoints_file)
+
+
+async def _is_as_sealed(ledger: Ledger, file: CheckpointFile | None) -> None:
+    """Nothing is appended to a ledger that lost something. Raises SettingsError."""
+    try:
+        await ledger.seals.check(None if file is None else file.last())
+    except CheckpointFileBroken as problem:
+        raise SettingsError(f"COUNTERSEAL_CHECKPOINTS_FILE: {problem}") from None
+    except SealBroken as problem:
+        raise SettingsError(f"the ledger is not as it was sealed: {problem}; see `counterseal ledger verify`") from None
 
 
 async def temporal_client(master: MasterKey) -> Client:

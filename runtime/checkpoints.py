@@ -2,9 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from ledger.checkpoints import BadCheckpoint, Checkpoint
 
@@ -13,16 +11,8 @@ class CheckpointFileBroken(Exception):
     """The file cannot be read or written as one of checkpoints. The text is ours."""
 
 
-class Keeper(Protocol):
-    """Keeps checkpoints where the database's owner cannot reach them."""
-
-    async def keep(self, note: str, checkpoint: Checkpoint) -> None:
-        """Keep one. Raises what the keeper's own errors are; the next one makes up for it."""
-        ...
-
-
 class CheckpointFile:
-    """A JSON line per checkpoint, `{"checkpoint": …}`. Best on a volume that this host can append to and not rewrite."""
+    """A JSON line per checkpoint, `{"checkpoint": …}`; best where this host can append and not rewrite."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,8 +37,8 @@ class CheckpointFile:
         except (ValueError, KeyError, TypeError, AttributeError, BadCheckpoint):
             raise CheckpointFileBroken(f"{self._path} does not end with a checkpoint") from None
 
-    async def keep(self, note: str, checkpoint: Checkpoint) -> None:
-        """Append it, in one write that is on disk when this returns."""
+    def keep(self, note: str) -> None:
+        """Append it, in one write that is on disk when this returns. Raises OSError."""
         line = json.dumps({"checkpoint": note}, ensure_ascii=False) + "\n"
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -65,8 +55,3 @@ def _after_a_torn_line(path: Path) -> bytes:
             return b""
         file.seek(-1, os.SEEK_END)
         return b"" if file.read(1) == b"\n" else b"\n"
-
-
-def newest(checkpoints: Sequence[Checkpoint | None]) -> Checkpoint | None:
-    """The one with the highest number."""
-    return max((each for each in checkpoints if each is not None), key=lambda each: each.number, default=None)

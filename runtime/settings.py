@@ -120,8 +120,8 @@ class Settings(BaseSettings):
     store_key: SecretStr | None = None
     """The bearer key that the order system expects."""
     private_networks: str = ""
-    """Which of `payments`, `orders` and `identity` (the OpenID provider), separated by commas, may be on a private
-    network or this machine. The others are connected to at public addresses only."""
+    """Which of `payments`, `orders`, `identity` (the OpenID provider) and `witnesses`, separated by commas, may be on a
+    private network or this machine. The others are connected to at public addresses only."""
     exchange_seconds: Annotated[float, Field(gt=0, le=50)] = 10.0
     """Total deadline of one exchange with a remote system."""
     absence_seconds: Annotated[float, Field(gt=0, le=86_400)] = 300.0
@@ -129,6 +129,13 @@ class Settings(BaseSettings):
     and, as the policy says, is sent again under the same key or given to a person."""
     review_seconds: Annotated[float, Field(gt=0, le=604_800)] = 3600.0
     """How long after it was first sent a person is asked about an effect that cannot be looked up."""
+
+    checkpoints_file: Path | None = None
+    """A file to which every checkpoint of the ledger is appended, outside of the database; best where this host can
+    append and not rewrite. With it a process refuses to start on a ledger that is older than the last one."""
+    witnesses: str = ""
+    """Witnesses that every checkpoint is sent to, each as `KEY URL` (its verifier key and where it is), separated by
+    commas."""
 
     notices_file: Path | None = None
     """A file that says over which channels people are told of what; without it nobody is told. It holds no secret."""
@@ -162,8 +169,8 @@ class Settings(BaseSettings):
     @field_validator("private_networks")
     @classmethod
     def _are_systems(cls, value: str) -> str:
-        if not {"payments", "orders", "identity"}.issuperset(_split(value)):
-            raise ValueError("must be some of payments, orders and identity, separated by commas")
+        if not {"payments", "orders", "identity", "witnesses"}.issuperset(_split(value)):
+            raise ValueError("must be some of payments, orders, identity and witnesses, separated by commas")
         return value
 
     @field_validator("oidc_issuer")

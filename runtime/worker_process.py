@@ -2,18 +2,22 @@
 
 import asyncio
 import signal
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
 import uvloop
 
-from runtime.assembly import activity_services, core
+from ledger.proving import Proofs
+from runtime.assembly import Core, activity_services, checkpoint_file, core
+from runtime.denials import Denials
 from runtime.healing import Healer
 from runtime.logs import start_logging
 from runtime.notices import Courier, notices_file
+from runtime.sealing import Sealing
 from runtime.settings import Settings
 from runtime.telemetry import start_tracing
+from runtime.witnesses import open_witnesses
 from runtime.workers import effect_worker, workflow_worker
 from schemas.tools import EFFECT_QUEUES, WorkerQueue
 
@@ -29,6 +33,17 @@ def run_worker(settings: Settings, queues: Sequence[WorkerQueue] = QUEUES) -> No
         uvloop.run(_serve(settings, queues))
     finally:
         stop_tracing()
+
+
+@asynccontextmanager
+async def _sealing(built: Core) -> AsyncGenerator[Sealing]:
+    settings = built.settings
+    denials = Denials(built.ledger.streams, settings.tenant)
+    private = "witnesses" in settings.private_systems()
+    proofs = Proofs(built.ledger.system)
+    async with open_witnesses(settings.witnesses, proofs, private=private, denied=denials) as witnesses:
+        yield Sealing(built.ledger, checkpoint_file(settings), witnesses)
+    await denials.drain()
 
 
 async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
@@ -57,6 +72,8 @@ async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
             file = notices_file(settings.notices_file)
             courier = Courier(built.ledger, built.temporal, file, settings.task_queue, keep_days=settings.notices_days)
             tending = [asyncio.create_task(each.run()) for each in (healer, courier)]
+            sealing = await stack.enter_async_context(_sealing(built))
+            tending.append(asyncio.create_task(sealing.run(stopping.set)))
         _log.info("worker_ready", queues=list(queues), task_queue=settings.task_queue)
         if settings.ready_file is not None:
             settings.ready_file.touch()

@@ -115,3 +115,7 @@ WHERE s.number = $1 ORDER BY e.id
 -- name: event_by_id
 -- One event as it is stored.
 SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash FROM events WHERE id = $1
+
+-- name: seal_of_size
+-- The first seal with a tree of this size.
+SELECT min(number) FROM seals WHERE size = $1

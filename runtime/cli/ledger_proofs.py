@@ -61,7 +61,7 @@ def rotate_key(data: DataOption = None) -> None:
         sealed = with_ledger(data, lambda ledger: ledger.seals.rotate())
     except SealBroken as problem:
         raise CommandError(str(problem)) from None
-    typer.echo(f"Seal {sealed.number} is the last of the old key and names the new one: {sealed.next_key}")
+    typer.echo(f"Seal {sealed.number} is the last of the old key and names the new one: {sealed.says.next_key}")
 
 
 async def _last(ledger: Ledger) -> Seal | None:

@@ -28,6 +28,7 @@ def process_environment(
         "COUNTERSEAL_MASTER_KEY_FILE": str(folder.keys / "master.key"),
         "COUNTERSEAL_PUBLIC_URL": public_url,
         "COUNTERSEAL_EAGER_START": "true",
+        "COUNTERSEAL_CHECKPOINTS_FILE": str(folder.root / "checkpoints.jsonl"),
         # The sandbox, and whatever else on this machine takes its place.
         "COUNTERSEAL_PRIVATE_NETWORKS": "payments,orders",
     }

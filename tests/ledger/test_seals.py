@@ -38,19 +38,19 @@ async def test_a_seal_covers_what_was_committed_since_the_last(ledger: Ledger) -
     second = await ledger.seals.seal()
     assert second is not None
     assert await ledger.seals.seal() is None
-    assert (first.number, first.previous, second.number) == (1, NO_SEAL, 2)
+    assert (first.number, first.says.previous, second.number) == (1, NO_SEAL, 2)
     assert second.size == await ledger.system.fetchval("SELECT count(*) FROM events")
     hashes = await leaves(ledger)
-    assert (first.root, second.root) == (root_of(hashes[: first.size]), root_of(hashes))
+    assert (first.says.root, second.says.root) == (root_of(hashes[: first.size]), root_of(hashes))
     stored = await ledger.seals.read(1)
     last = await ledger.seals.last()
     assert stored is not None
     assert last is not None
-    assert second.previous == note_hash(stored.checkpoint)
+    assert second.says.previous == note_hash(stored.checkpoint)
     keys = await ledger.seals.keys()
     assert signers(last.checkpoint, keys) == keys
-    assert Checkpoint.parse(last.checkpoint) == second
-    await ledger.seals.check(second)
+    assert (stored, last) == (first, second)
+    await ledger.seals.check(second.says)
 
 
 async def test_an_event_that_is_committed_late_is_sealed_late(ledger: Ledger, database: str) -> None:
@@ -154,10 +154,10 @@ async def test_the_key_is_changed_in_a_seal_of_the_old_one(ledger: Ledger) -> No
     assert after is not None
     assert stored is not None
     assert last is not None
-    assert handed_over.next_key == new
+    assert handed_over.says.next_key == new
     assert signers(stored.checkpoint, [old, new]) == [old]
     assert signers(last.checkpoint, [old, new]) == [new]
-    await ledger.seals.check(after)
+    await ledger.seals.check(after.says)
 
 
 async def test_the_key_can_be_changed_before_anything_is_sealed(ledger: Ledger) -> None:
@@ -182,7 +182,9 @@ async def test_the_key_can_be_changed_before_anything_is_sealed(ledger: Ledger) 
 async def test_a_head_that_lost_something_is_noticed(ledger: Ledger, database: str, done: str, noticed: str) -> None:
     for amount in (1_000, 1_001):
         await Refund(amount).admit(ledger)
-        outside = await ledger.seals.seal()
+        sealed = await ledger.seals.seal()
+    assert sealed is not None
+    outside = sealed.says
     await another(ledger).check(outside)
     await tamper(database, done)
     with pytest.raises(SealBroken, match=noticed):

@@ -21,7 +21,7 @@ from ledger.exporting import Export
 from ledger.findings import EXIT, Finding, gravest
 from ledger.ledger import Ledger
 from ledger.lines import SEGMENT, event_line, read_event_line, segment_files
-from ledger.seals import Seals
+from ledger.seals import Seal, Seals
 from ledger.verifying import Suspicious, verify
 from tests.ledger.refunds import MASTER, Refund, new_binding
 
@@ -188,14 +188,14 @@ ATTACKS: list[tuple[str, Attack, str | None]] = [
 @pytest.fixture
 async def sealed(ledger: Ledger) -> Checkpoint:
     """Three seals over calls of two tenants, and a call that is not sealed yet; the last checkpoint."""
-    last: Checkpoint | None = None
+    last: Seal | None = None
     for _ in range(3):
         for tenant in ("acme", "globex"):
             await Refund(1_000, binding=new_binding(tenant=tenant)).admit(ledger)
         last = await ledger.seals.seal()
     await Refund(1_000).admit(ledger)
     assert last is not None
-    return last
+    return last.says
 
 
 async def _found(connection: asyncpg.Connection, trusted: Checkpoint, folder: Path) -> list[Finding]:

@@ -16,6 +16,7 @@ CREATE TABLE seals (
     peaks bytea NOT NULL,
     checkpoint text NOT NULL
 );
+CREATE INDEX seals_by_size ON seals (size);
 CREATE INDEX seals_of_events ON seals USING gist (ids);
 CREATE TRIGGER seals_append_only BEFORE UPDATE OR DELETE ON seals
     FOR EACH ROW EXECUTE FUNCTION refuse_change();

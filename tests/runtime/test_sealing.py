@@ -1,0 +1,89 @@
+"""The loop that seals, what it writes down outside of the database, and who refuses to start when that says more."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ledger.checkpoints import Checkpoint
+from ledger.ledger import Ledger
+from runtime.checkpoints import CheckpointFile, CheckpointFileBroken
+from runtime.sealing import Sealing
+from tests.ledger.refunds import Refund, open_ledger
+from tests.ledger.tampering import tamper
+
+
+@pytest.fixture
+async def ledger(database: str) -> AsyncIterator[Ledger]:
+    async with open_ledger(database) as opened:
+        yield opened
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> CheckpointFile:
+    return CheckpointFile(tmp_path / "checkpoints.jsonl")
+
+
+async def test_every_checkpoint_is_written_down(ledger: Ledger, file: CheckpointFile, tmp_path: Path) -> None:
+    assert file.last() is None
+    sealing = asyncio.create_task(Sealing(ledger, file).run(lambda: None, every_seconds=0.01))
+    for amount in (1_000, 1_001):
+        await Refund(amount).admit(ledger)
+        total = await ledger.system.fetchval("SELECT count(*) FROM events")
+        async with asyncio.timeout(20):
+            while (last := file.last()) is None or last.size < total:
+                await asyncio.sleep(0.01)
+    sealing.cancel()
+    lines = (tmp_path / "checkpoints.jsonl").read_text().splitlines()
+    assert [Checkpoint.parse(json.loads(line)["checkpoint"]).number for line in lines] == [
+        row["number"] for row in await ledger.system.fetch("SELECT number FROM seals ORDER BY number")
+    ]
+    await ledger.seals.check(file.last())
+    assert oct((tmp_path / "checkpoints.jsonl").stat().st_mode).endswith("600")
+
+
+async def test_a_ledger_that_went_back_ends_the_process(ledger: Ledger, database: str, file: CheckpointFile) -> None:
+    await Refund(1_000).admit(ledger)
+    sealing = Sealing(ledger, file)
+    assert await sealing.seal() is False
+    await tamper(database, "DELETE FROM seals")
+    ended = asyncio.Event()
+    async with asyncio.timeout(20):
+        await sealing.run(ended.set, every_seconds=0.01)
+    assert ended.is_set()
+
+
+async def test_a_file_that_cannot_be_written_stops_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path / "gone" / "checkpoints.jsonl")
+    await Refund(1_000).admit(ledger)
+    await Sealing(ledger, file).seal()
+    (tmp_path / "gone").mkdir()
+    await Refund(1_001).admit(ledger)
+    await Sealing(ledger, file).seal()
+    last = file.last()
+    assert last is not None
+    assert last.number == 2
+
+
+async def test_a_line_that_was_torn_is_passed_over(ledger: Ledger, file: CheckpointFile, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoints.jsonl"
+    for amount in (1_000, 1_001, 1_002):
+        await Refund(amount).admit(ledger)
+        await Sealing(ledger, file).seal()
+        if amount == 1_001:
+            path.write_bytes(path.read_bytes()[:-40])
+            torn = file.last()
+            assert torn is not None
+            assert torn.number == 1
+    last = file.last()
+    assert last is not None
+    assert last.number == 3
+
+
+@pytest.mark.parametrize("content", ["{}\n", "x\n", '{"checkpoint": "x"}\n', '{"checkpoint": 1}\n', "[]\n"])
+def test_anything_else_is_no_file_of_checkpoints(file: CheckpointFile, tmp_path: Path, content: str) -> None:
+    (tmp_path / "checkpoints.jsonl").write_text(content)
+    with pytest.raises(CheckpointFileBroken, match="does not end with a checkpoint"):
+        file.last()
