@@ -40,7 +40,7 @@ class Witness:
         self._told.set()
 
     async def run(self, cosigned: Callable[[str], None]) -> None:
-        """Send the newest checkpoint whenever there is one; `cosigned` gets it with the cosignature. Until cancelled."""
+        """Send the newest checkpoint whenever there is one, until cancelled; `cosigned` gets it cosigned."""
         while True:
             await self._told.wait()
             self._told.clear()
