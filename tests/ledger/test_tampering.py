@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import asyncpg
 import pytest
+from counterseal_client import verify as independent
+from counterseal_client.notes import NotHeld
 from rich.console import Console
 from rich.table import Table
 
@@ -208,7 +210,19 @@ async def _found(connection: asyncpg.Connection, trusted: Checkpoint, folder: Pa
         assert findings, "the quick look found something that the thorough one did not"
     else:
         assert not findings, f"the quick look found nothing of {findings}"
+    assert _refused_elsewhere(folder, trusted) == bool(findings), findings
     return findings
+
+
+def _refused_elsewhere(folder: Path, trusted: Checkpoint) -> bool:
+    """Whether the verifier that shares no code with this one refuses the export."""
+    kept = folder.with_suffix(".checkpoint")
+    kept.write_text(f"{trusted.text}\n— kept.example AAAAAA==\n")
+    try:
+        independent.verify(folder, independent.read_checkpoint(kept))
+    except (NotHeld, OSError):
+        return True
+    return False
 
 
 async def test_the_tamper_matrix(
@@ -265,6 +279,7 @@ async def test_every_byte_of_every_column_counts(ledger: Ledger, sealed: Checkpo
             bodies_file.write_bytes(bodies[:at] + body + bodies[at + len(event.body) :])
             with pytest.raises(Suspicious):
                 verify(folder, sealed, processes=1)
+            assert tried % 20 or _refused_elsewhere(folder, sealed)
             tried += 1
         at += len(event.body)
         lines_file.write_bytes(b"".join(lines))
@@ -329,6 +344,7 @@ async def test_an_export_that_is_not_whole_says_nothing_against_the_ledger(
     cut(tmp_path / "export")
     with pytest.raises(Suspicious):
         verify(tmp_path / "export", sealed, processes=1)
+    assert _refused_elsewhere(tmp_path / "export", sealed)
     findings = diagnose(tmp_path / "export", sealed)
     assert kind in {each.kind for each in findings}, findings
 

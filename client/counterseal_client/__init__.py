@@ -1,0 +1,1 @@
+"""Counterseal from the outside."""
