@@ -118,9 +118,7 @@ def _print(held: Held | None, findings: list[Finding], trusted: Checkpoint | Non
     if held.unsealed:
         typer.echo(f"{held.unsealed} more are not sealed yet; they hold together.")
     if trusted is None:
-        typer.echo(
-            "No checkpoint from elsewhere was given (--checkpoint): that nothing is newer than this, it cannot show."
-        )
+        typer.echo("Without a checkpoint from elsewhere (--checkpoint) it cannot show that nothing newer is lost.")
     else:
         typer.echo(f"It goes on from the checkpoint of {trusted.time:%Y-%m-%d %H:%M:%SZ} (seal {trusted.number}).")
 

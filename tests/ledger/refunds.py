@@ -115,6 +115,7 @@ class Refund:
     request_id: str = field(default_factory=new_request_id)
     order_id: str = ORDER
     policy: Policy = POLICY
+    note: str = NOTE
 
     @property
     def proposed(self) -> Proposed:
@@ -126,7 +127,7 @@ class Refund:
             "amount_cents": self.amount,
             "currency": "USD",
             "reason_code": "damaged",
-            "note": NOTE,
+            "note": self.note,
             "idempotency_key": self.key,
         }
         call = Call(

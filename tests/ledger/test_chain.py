@@ -16,8 +16,9 @@ from ledger.queries import load
 from ledger.records import CallRecord
 from schemas.diagnostics import Diagnostic
 from schemas.effects import Confirmed
-from schemas.events import CallSettled
+from schemas.events import CallProposed, CallSettled
 from tests.ledger.refunds import NOTE, Refund, advance, decide, exchange, parked
+from tests.ledger.stopped_clock import StoppedClock
 
 _EVENTS_OF = load("calls")["events_of"]
 
@@ -204,3 +205,25 @@ async def test_the_state_of_a_call_is_a_fold_over_its_events(ledger: Ledger) -> 
         assert status == row["status"]
         assert code is None or code == row["code"]
     assert waiting.status == "open"
+
+
+async def test_text_is_kept_to_the_byte(ledger: Ledger) -> None:
+    """One code point or two, what looks the same stays what it was."""
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    hashes: set[bytes] = set()
+    for note in (composed, decomposed):
+        record = await Refund(1_000, note=note).admit(ledger)
+        (row, event), *_ = await ledger.calls.events(record.request_id)
+        assert isinstance(event, CallProposed)
+        assert event.call.arguments["note"] == note
+        hashes.add(row.hash)
+    assert len(hashes) == 2
+
+
+async def test_equal_times_do_not_matter(stopped: tuple[Ledger, StoppedClock]) -> None:
+    """The order is that of the numbers; a time has microseconds, of whatever the clock has."""
+    ledger, _ = stopped
+    record = await _executed(ledger)
+    rows = await _rows(ledger.system, record.request_id)
+    assert len({row.at for row in rows}) == 1
+    assert _holds(rows, record)

@@ -1,18 +1,26 @@
 """The loop that seals, what it writes down outside of the database, and who refuses to start when that says more."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import asyncpg
 import pytest
+from pydantic import SecretStr
 
 from ledger.checkpoints import Checkpoint
 from ledger.ledger import Ledger
+from ledger.seals import SealBroken
+from runtime.assembly import core
 from runtime.checkpoints import CheckpointFile, CheckpointFileBroken
 from runtime.sealing import Sealing
-from tests.ledger.refunds import Refund, open_ledger
+from runtime.settings import Settings, SettingsError
+from runtime.stack.postgres import Postgres
+from tests.ledger.refunds import Refund, new_binding, open_ledger
 from tests.ledger.tampering import tamper
+from tests.service import fresh_database
 
 
 @pytest.fixture
@@ -87,3 +95,52 @@ def test_anything_else_is_no_file_of_checkpoints(file: CheckpointFile, tmp_path:
     (tmp_path / "checkpoints.jsonl").write_text(content)
     with pytest.raises(CheckpointFileBroken, match="does not end with a checkpoint"):
         file.last()
+
+
+async def test_no_process_starts_on_a_ledger_that_lost_its_end(
+    ledger: Ledger, database: str, file: CheckpointFile, tmp_path: Path
+) -> None:
+    await Refund(1_000).admit(ledger)
+    await Sealing(ledger, file).seal()
+    key = tmp_path / "master.key"
+    key.write_text(base64.b64encode(bytes(range(32))).decode())
+    settings = Settings(
+        database_url=SecretStr(database), master_key_file=key, checkpoints_file=tmp_path / "checkpoints.jsonl"
+    )
+    await tamper(database, "DELETE FROM events WHERE id = (SELECT max(id) FROM events)")
+    with pytest.raises(SettingsError, match="not as it was sealed: 1 events are missing that seal 1 covers"):
+        async with core(settings):
+            pass
+    await tamper(database, "DELETE FROM seals")
+    with pytest.raises(SettingsError, match="has no seal, and seal 1 was written down outside of it"):
+        async with core(settings):
+            pass
+
+
+async def test_a_restored_database_that_was_appended_to_is_told_from_the_ledger(
+    database: str, postgres_server: Postgres, file: CheckpointFile
+) -> None:
+    """Both go on with the same calls: what is encrypted differs, and the checkpoint of one does not fit the other."""
+    binding = new_binding()
+    async with open_ledger(database) as ledger:
+        await Refund(1_000, binding=binding).admit(ledger)
+        await ledger.seals.seal()
+    repeated = Refund(1_001, binding=binding)
+    appended: list[list[asyncpg.Record]] = []
+    async with (
+        fresh_database(postgres_server, database.rpartition("/")[2]) as copy,
+        open_ledger(database) as ledger,
+        open_ledger(copy) as restored,
+    ):
+        for each, kept in ((ledger, file), (restored, None)):
+            await repeated.admit(each)
+            await Sealing(each, kept).seal()
+            query = "SELECT id, body FROM events WHERE request_id = $1 ORDER BY n"
+            appended.append(await each.system.fetch(query, repeated.request_id))
+        with pytest.raises(SealBroken, match="seal 2 is another one than was written down outside"):
+            await restored.seals.check(file.last())
+        await ledger.seals.check(file.last())
+    here, there = appended
+    nonces = {row["body"][:12] for row in (*here, *there)}
+    assert len(nonces) == len(here) + len(there) > 3
+    assert [row["id"] for row in here] == [row["id"] for row in there]
