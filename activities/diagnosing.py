@@ -8,8 +8,9 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.services import Services
+from activities.services import Services, benign
 from gateways.trail import Trail, followed
+from ledger.data_keys import KeyDestroyed
 from ledger.database import UNAVAILABLE
 from ledger.records import CallRecord
 from schemas.calls import Binding
@@ -117,11 +118,14 @@ class Account:
 
 @asynccontextmanager
 async def followed_step(services: Services, name: StepName, request_id: str) -> AsyncGenerator[Account]:
-    """Follow one step; an exception that leaves it is kept and goes on."""
+    """Follow one step; an exception that leaves it is kept and goes on. Of a customer who was erased nothing is kept,
+    and no repeating helps."""
     account = Account(services, name, request_id)
     with followed(account.trail):
         try:
             yield account
+        except KeyDestroyed:
+            raise benign("its customer was erased", "Erased") from None
         except Exception as problem:
             await account.failed(problem)
             raise

@@ -15,11 +15,12 @@ from starlette.exceptions import HTTPException
 from api import agent, approvals, codes, health, pages, webhooks
 from api.envelope import Envelope
 from api.failures import Failures
-from api.handlers import on_http_exception, on_invalid_request
+from api.handlers import on_erased, on_http_exception, on_invalid_request
 from api.openapi import describe
 from api.pages.security import SecurityHeaders
 from api.problems import Refused, on_refused
 from api.tracing import RequestSpans
+from ledger.data_keys import KeyDestroyed
 from schemas.base import Model
 from schemas.decisions import Approval, ClaimedBy
 from schemas.replies import VERSION
@@ -48,6 +49,7 @@ def create_app(lifespan: Lifespan) -> FastAPI:
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(HTTPException, on_http_exception)
+    app.add_exception_handler(KeyDestroyed, on_erased)
     app.add_middleware(Failures)
     app.add_middleware(RequestSpans)
     app.add_middleware(SecurityHeaders)

@@ -251,4 +251,4 @@ async def post_release(approval_id: str, request: Request, approver: Approver, s
 def approval_json(approval: Approval) -> dict[str, JsonValue]:
     """The approval as the contract has it."""
     content: dict[str, JsonValue] = approval.model_dump(mode="json", exclude=set(HIDDEN))
-    return content
+    return {**content, "erased": True} if approval.erased else content

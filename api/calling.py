@@ -12,6 +12,7 @@ from temporalio.service import RPCError
 
 from api.context import Context
 from api.problems import refuse
+from ledger.data_keys import KeyDestroyed
 from ledger.records import CallRecord
 from schemas.calls import Binding, PreviewInput, ToolCallInput
 from schemas.canonical import digest
@@ -48,7 +49,11 @@ async def call_tool(
         call_id,
         ToolCallInput(run_id=binding.run_id, tool=tool, request_id=request_id, arguments=raw),
     )
-    record = await _found(services, binding.tenant, call_id, wait_seconds)
+    try:
+        record = await _found(services, binding.tenant, call_id, wait_seconds)
+    except KeyDestroyed:
+        # The key was that of a call whose customer was erased: it stands for nothing else, and for that no more.
+        raise refuse(Code.IDEMPOTENCY_CONFLICT, Explanation(invalid_fields=("idempotency_key",))) from None
     if record is None:
         if started:
             return reply_for(Code.IN_PROGRESS, request_id)

@@ -8,7 +8,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from api.pages.routing import PageError, problem_page
-from api.problems import Refused, on_refused, refuse
+from api.problems import Refused, on_refused, refuse, send_plain_problem
+from ledger.data_keys import KeyDestroyed
 from schemas.codes import Code
 from schemas.replies import Explanation
 from tools.arguments import describe
@@ -16,6 +17,13 @@ from tools.arguments import describe
 _NOT_PAGES = ("/v1/", "/codes/", "/healthz", "/readyz", "/openapi.json")
 _NO_PAGE = PageError(HTTPStatus.NOT_FOUND, "There is no such page", "Check the address, or start from the inbox.")
 _NO_METHOD = PageError(HTTPStatus.METHOD_NOT_ALLOWED, "That cannot be done here", "Nothing was changed.")
+
+
+async def on_erased(request: Request, problem: Exception) -> Response:
+    """What was asked for was erased with its customer; pages say so themselves."""
+    if not isinstance(problem, KeyDestroyed):
+        raise problem
+    return send_plain_problem(HTTPStatus.GONE, "Erased", "The customer was erased, and what this would show with them.")
 
 
 async def on_http_exception(request: Request, problem: Exception) -> Response:

@@ -123,6 +123,7 @@ class Admissions:
         if row is None:
             return None
         binding = Binding(**{name: row[name] for name in Binding.model_fields})
+        self._keys.expect(binding.tenant, binding.customer_id, row["key_id"])
         return RunState(
             binding, frozenset(row["tools"]), row["is_open"], row["request_id"], row["now"], row["switched_off"]
         )
@@ -153,8 +154,9 @@ class Admissions:
                 if any(window.trips for window in windows):
                     await self._keys.for_subject(connection, call.binding.tenant, NO_CUSTOMER)
                 async with connection.transaction():
+                    customer = customer_lock(call.binding.tenant, call.binding.customer_id)
                     locks = _lock_keys(call, windows, resource, parking=True)
-                    await connection.execute(_SQL["lock_subjects"], locks)
+                    await connection.execute(_SQL["lock_subjects"], locks, customer)
                     reads = await self._reads(connection, call, windows, resource, facts_since, switches, counted)
                     admitted = decide(reads)
                     return await self._insert(connection, call, admitted, reads.now)
@@ -199,7 +201,8 @@ class Admissions:
         """
         async with self._pool.acquire() as connection, connection.transaction():
             if locks := _lock_keys(call, [], resource):
-                await connection.execute(_SQL["lock_subjects"], locks)
+                customer = customer_lock(call.binding.tenant, call.binding.customer_id)
+                await connection.execute(_SQL["lock_subjects"], locks, customer)
             record, _ = await self._calls.lock(connection, call.request_id)
             reads = await self._reads(connection, call, [], resource, facts_since, switches, counted, strict=False)
             step = decide(record, reads)
@@ -333,4 +336,13 @@ def _lock_keys(call: Call, windows: Sequence[Window], resource: str | None, *, p
         names.add(f"{tenant}//parked")
     if resource is not None:
         names.add(f"{tenant}//{resource}")
-    return sorted(int.from_bytes(hashlib.sha256(each.encode()).digest()[:8], "big", signed=True) for each in names)
+    return sorted(_lock_key(each) for each in names)
+
+
+def customer_lock(tenant: str, customer_id: str) -> int:
+    """The advisory lock that admissions for a customer share, and erasing them takes alone."""
+    return _lock_key(f"{tenant}//customer/{customer_id}")
+
+
+def _lock_key(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)

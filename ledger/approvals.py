@@ -9,7 +9,7 @@ from typing import Literal
 import asyncpg
 
 from ledger.calls import Calls
-from ledger.cards import open_card
+from ledger.cards import erased_card, open_card
 from ledger.claims import claims_on
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
@@ -35,6 +35,8 @@ from schemas.events import (
 
 _SQL = load("approvals")
 _PAUSES = load("switches")["pauses"]
+# Of a decision on what was erased.
+_NOTHING = DecisionBody(reason="", token="")
 _FAR = datetime(9999, 1, 1, tzinfo=UTC)
 
 MOST_AHEAD = timedelta(days=7)
@@ -359,13 +361,19 @@ class Approvals:
 
     async def open_all(self, connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Approval]:
         """Rows as what people are shown, with their decisions."""
-        keys = await self._keys.of_ids(connection, {row["key_id"] for row in rows})
-        approvals = [open_card(row, keys[row["key_id"]]) for row in rows]
+        keys = await self._keys.left(connection, {row["key_id"] for row in rows if row["erased_at"] is None})
+        approvals = [
+            erased_card(row) if (key := keys.get(row["key_id"])) is None else open_card(row, key) for row in rows
+        ]
         waiting = [approval.approval_id for approval in approvals if approval.status == "open"]
         claims = await claims_on(connection, waiting)
         decided = [approval.approval_id for approval in approvals if approval.status != "open" or approval.people > 1]
         rows = await connection.fetch(_SQL["decisions_on"], decided) if decided else []
-        bodies = [(row, await self._decision_body(connection, row)) for row in rows]
+        gone = {approval.approval_id for approval in approvals if approval.erased}
+        bodies = [
+            (row, _NOTHING if row["approval_id"] in gone else await self._decision_body(connection, row))
+            for row in rows
+        ]
         return [
             approval.model_copy(
                 update={

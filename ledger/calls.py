@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger.cards import insert_approval
-from ledger.chain import EventRow, extend, open_event
+from ledger.chain import EventRow, Head, extend, open_event
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.folding import advanced
+from ledger.keys import DataKey
 from ledger.queries import load
 from ledger.records import CallRecord, Step, details_context, open_record
 from schemas.codes import Status
@@ -33,6 +34,25 @@ class CallOfEffect:
     status: Status
 
 
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What stands of a call in the clear, and so is left when its customer was erased (`erased`)."""
+
+    request_id: str
+    tenant: str
+    agent_id: str
+    run_id: str
+    tool: str
+    status: Status
+    code: str
+    verdict: str | None
+    policy_version: str | None
+    created_at: datetime
+    updated_at: datetime
+    head: Head
+    erased: bool
+
+
 class Calls:
     """The calls of the ledger."""
 
@@ -48,11 +68,23 @@ class Calls:
                 raise UnknownCall(request_id)
             return open_record(row, await self._keys.by_id(connection, row["key_id"]))
 
+    async def outline(self, request_id: str) -> Outline:
+        """Of any call, also of one whose customer was erased. Raises UnknownCall."""
+        row = await self._pool.fetchrow(_SQL["read_call"], request_id)
+        if row is None:
+            raise UnknownCall(request_id)
+        plain = {name: row[name] for name in Outline.__slots__ if name not in ("head", "erased")}
+        return Outline(**plain, head=Head(row["n"], row["hash"]), erased=row["erased_at"] is not None)
+
     async def visible_to(self, tenant: str, agent_id: str, request_id: str) -> CallRecord | None:
-        """The call when it belongs to this tenant and agent; None otherwise, whatever the reason."""
+        """The call when it belongs to this tenant and agent and was not erased; None otherwise, whatever the reason."""
         async with self._pool.acquire() as connection:
             row = await connection.fetchrow(_SQL["visible_call"], request_id, tenant, agent_id)
-            return None if row is None else open_record(row, await self._keys.by_id(connection, row["key_id"]))
+            return (
+                None
+                if row is None or row["erased_at"] is not None
+                else open_record(row, await self._keys.by_id(connection, row["key_id"]))
+            )
 
     async def by_workflow_ids(self, workflow_ids: Sequence[str]) -> list[CallRecord]:
         """Those of these calls that the ledger knows."""
@@ -126,17 +158,14 @@ class Calls:
         return after
 
     async def events(self, request_id: str) -> list[tuple[EventRow, Recorded]]:
-        """The events of a call in order, decrypted. Raises UnknownCall when there are none, and KeyDestroyed."""
+        """The events of a call in order, decrypted as far as they can be. Raises UnknownCall when there are none."""
         async with self._pool.acquire() as connection:
             found = await connection.fetch(_SQL["events_of"], request_id)
             if not found:
                 raise UnknownCall(request_id)
-            opened: list[tuple[EventRow, Recorded]] = []
-            for fields in found:
-                row = EventRow(**{name: fields[name] for name in EventRow.__slots__})
-                key = None if row.body is None else await self._keys.by_id(connection, row.key_id)
-                opened.append((row, Pruned(type=row.type) if key is None else open_event(row, key)))
-            return opened
+            rows = [EventRow(**{name: fields[name] for name in EventRow.__slots__}) for fields in found]
+            keys = await self._keys.left(connection, {row.key_id for row in rows})
+            return [(row, _opened(row, keys.get(row.key_id))) for row in rows]
 
     async def recent(self, *, tenant: str | None, status: str | None, limit: int) -> list[dict[str, object]]:
         """Newest first, plain columns only."""
@@ -169,6 +198,12 @@ class Calls:
         """(request id, workflow id, status, changed at) of calls that should be running, after a cursor."""
         rows = await self._pool.fetch(_SQL["open_calls"], seconds, *after, limit)
         return [(row["request_id"], row["workflow_id"], row["status"], row["updated_at"]) for row in rows]
+
+
+def _opened(row: EventRow, key: DataKey | None) -> Recorded:
+    if row.body is None or key is None:
+        return Pruned(type=row.type, erased=row.body is not None)
+    return open_event(row, key)
 
 
 def columns(rows: Sequence[EventRow]) -> tuple[list[object], ...]:

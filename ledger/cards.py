@@ -41,6 +41,36 @@ def open_card(row: asyncpg.Record, key: DataKey) -> Approval:
     return card.model_copy(update={name: row[name] for name in ("status", "closed_at", "expires_at")})
 
 
+def erased_card(row: asyncpg.Record) -> Approval:
+    """What is left of a row of `approvals` whose customer was erased: what stands in the clear."""
+    names = ("approval_id", "request_id", "tenant", "tool", "rule", "policy_version", "action_digest", "status")
+    more = (
+        "approvers",
+        "escalates_to",
+        "escalates_at",
+        "requested_at",
+        "expires_at",
+        "closed_at",
+        "amount",
+        "currency",
+    )
+    return Approval(
+        **{name: row[name] for name in (*names, *more)},
+        tool_version="",
+        title="Erased",
+        arguments={},
+        facts={},
+        facts_at=row["requested_at"],
+        rules=(row["rule"],),
+        because="",
+        untrusted={},
+        agent_id=row["agent_id"] or "",
+        actor_id="",
+        customer_id=row["customer_id"] or "",
+        run_id="",
+    )
+
+
 async def insert_approval(connection: Connection, approval: Approval, key: DataKey, keys: DataKeys) -> None:
     """Let it wait for people, who are told. `key` seals what they are shown."""
     order = order_of(approval)

@@ -69,8 +69,20 @@ class DataKeys:
                 return False
             key_id, key = new_data_key()
             await connection.execute(_SQL["insert_data_key"], key_id, tenant, subject, self._master.wrap(key, key_id))
-        self._by_subject.pop((tenant, subject), None)
+        self.forget(tenant, subject)
         return True
+
+    def expect(self, tenant: str, subject: str, key_id: str | None) -> None:
+        """Go by what was just read of which key is used (None: none): what is known of another is forgotten."""
+        known = self._by_subject.get((tenant, subject))
+        if known is not None and known.key.key_id != key_id:
+            self.forget(tenant, subject)
+
+    def forget(self, tenant: str, subject: str) -> None:
+        """Read the customer's key again when it is needed."""
+        known = self._by_subject.pop((tenant, subject), None)
+        if known is not None:
+            self._by_id.pop(known.key.key_id, None)
 
     async def by_id(self, connection: Connection, key_id: str) -> DataKey:
         """The key with this id. Raises KeyDestroyed."""
@@ -84,14 +96,18 @@ class DataKeys:
 
     async def of_ids(self, connection: Connection, key_ids: Collection[str]) -> dict[str, DataKey]:
         """The keys with these ids, in at most one query. Raises KeyDestroyed."""
-        found = {key_id: known for key_id in key_ids if (known := _recall(self._by_id, key_id)) is not None}
-        missing = [key_id for key_id in key_ids if key_id not in found]
-        rows = await connection.fetch(_SQL["data_keys_by_ids"], missing) if missing else []
-        found |= {row["key_id"]: self._unwrap(row) for row in rows}
-        for key_id in missing:
+        found = await self.left(connection, key_ids)
+        for key_id in key_ids:
             if key_id not in found:
                 raise KeyDestroyed(key_id)
         return found
+
+    async def left(self, connection: Connection, key_ids: Collection[str]) -> dict[str, DataKey]:
+        """Those of these keys that were not destroyed, in at most one query."""
+        found = {key_id: known for key_id in key_ids if (known := _recall(self._by_id, key_id)) is not None}
+        missing = [key_id for key_id in key_ids if key_id not in found]
+        rows = await connection.fetch(_SQL["data_keys_by_ids"], missing) if missing else []
+        return found | {row["key_id"]: self._unwrap(row) for row in rows if row["wrapped"] is not None}
 
     def fingerprint(self, content: bytes) -> str:
         """Hex HMAC-SHA-256 with a key derived from the master key: only the same content gives it again."""

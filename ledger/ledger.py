@@ -12,6 +12,7 @@ from ledger.data_keys import DataKeys
 from ledger.database import Database, Pool
 from ledger.delegations import Delegations
 from ledger.diagnostics import Diagnostics
+from ledger.erasure import Erasures
 from ledger.gates import Gates
 from ledger.inbox import Inbox
 from ledger.keys import MasterKey
@@ -91,6 +92,7 @@ class Ledger:
     vault: Vault
     credentials: Selection
     rewrapping: Rewrapping
+    erasures: Erasures
 
     @classmethod
     def over(cls, database: Database, master: MasterKey) -> "Ledger":
@@ -113,6 +115,7 @@ class Ledger:
             Vault(database.system, Sealer(master)),
             Selection(database, Sealer(master)),
             Rewrapping(database.system, master, keys),
+            Erasures(database.system, keys),
         )
 
     def of(self, tenant: str) -> TenantLedger:

@@ -9,6 +9,7 @@ import asyncpg
 from pydantic import JsonValue
 
 from ledger.chain import Head
+from ledger.data_keys import KeyDestroyed
 from ledger.keys import DataKey
 from schemas.base import Model
 from schemas.calls import Call, Next, Progress
@@ -130,7 +131,9 @@ def details_context(tenant: str, request_id: str) -> bytes:
 
 
 def open_record(row: asyncpg.Record, key: DataKey) -> CallRecord:
-    """Decrypt a row of `calls`."""
+    """Decrypt a row of `calls`. Raises KeyDestroyed when its customer was erased, whatever key is at hand."""
+    if row["erased_at"] is not None:
+        raise KeyDestroyed(row["key_id"])
     details = CallDetails.model_validate_json(
         key.open(row["details"], details_context(row["tenant"], row["request_id"]))
     )

@@ -85,8 +85,9 @@ class Related:
                 approval.request_id,
                 MOST + 1,
             )
-            keys = await self._keys.of_ids(connection, {row["key_id"] for row in rows})
-        found = [_earlier(row, keys[row["key_id"]].open(row["details"], _context(row))) for row in rows[:MOST]]
+            keys = await self._keys.left(connection, {row["key_id"] for row in rows})
+        opened = [(row, key) for row in rows[:MOST] if (key := keys.get(row["key_id"])) is not None]
+        found = [_earlier(row, key.open(row["details"], _context(row))) for row, key in opened]
         recent = [each for each in found if each.at > now - PERIOD]
         executed = Counter[str]()
         for each in recent:

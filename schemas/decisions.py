@@ -141,6 +141,11 @@ class Approval(Model):
     """What it takes from something finite, in minor units of `currency`; None where it takes nothing."""
     currency: str | None = None
 
+    @property
+    def erased(self) -> bool:
+        """Whether its customer was erased: all that said something of them is gone, and its tool's version with it."""
+        return not self.tool_version
+
     def groups(self, now: datetime) -> frozenset[str]:
         """Whose people may decide at a time: those who were asked, and after half the time those above them too."""
         escalated = self.escalates_to is not None and self.escalates_at is not None and now >= self.escalates_at

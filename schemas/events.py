@@ -327,6 +327,17 @@ class DiagnosticOpened(EventBody):
     through: Literal["page", "command_line"]
 
 
+class CustomerErased(EventBody):
+    """Whatever was kept of a customer was destroyed. Kept on the tenant's own stream; it names nobody."""
+
+    type: Literal["customer.erased"] = "customer.erased"
+    customer: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    """SHA-256 of tenant and customer id."""
+    calls: int
+    by: str
+    reason: str
+
+
 Event = Annotated[
     CallProposed
     | CallDecided
@@ -355,16 +366,19 @@ Event = Annotated[
     | LimitHit
     | BreakerTripped
     | EgressDenied
-    | DiagnosticOpened,
+    | DiagnosticOpened
+    | CustomerErased,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 class Pruned(Model):
-    """An event that retention left no body of: that it happened, when, and its hash are all there is."""
+    """An event of which nothing is left but that it happened, when, and its hash: its time was up, or its customer was
+    erased."""
 
     type: str
+    erased: bool = False
 
 
 Recorded = Event | Pruned

@@ -15,6 +15,7 @@ from api.extending import later
 from api.pages.consequences import consequences_of
 from api.pages.coverage import off_rows
 from api.pages.fields import Change, argument_fields, changes, deciding_fields, fact_groups
+from api.pages.history import entry
 from api.pages.related import Related, refund_tools, related
 from api.pages.rendering import render
 from api.pages.story import Predecessor, decision_of, outcome, predecessor, story, symbol, voided_on
@@ -56,7 +57,9 @@ async def show(
     asked: Asked,
     notice: Notice | None = None,
 ) -> Response:
-    """The page, with a notice on it and its status where there is one."""
+    """The page, with a notice on it and its status where there is one; of what was erased, what is left."""
+    if approval.erased:
+        return await _show_erased(request, services, person, approval)
     now = datetime.now(UTC)
     calls = services.ledger.of(person.tenant).calls
     record = await calls.read(approval.request_id)
@@ -103,6 +106,22 @@ async def show(
     if notice is not None and notice.wait is not None:
         response.headers["Retry-After"] = str(notice.wait)
     return response
+
+
+async def _show_erased(request: Request, services: Context, person: Person, approval: Approval) -> Response:
+    """Who decided when, and that it happened: no more of it is there."""
+    events = await services.ledger.of(person.tenant).calls.events(approval.request_id)
+    return render(
+        request,
+        "erased.html",
+        person=person,
+        status=HTTPStatus.OK,
+        now=datetime.now(UTC),
+        approval=approval,
+        tool=tool_title(services, approval.tool),
+        entry=entry(approval, tool_title(services, approval.tool)),
+        story=story(events),
+    )
 
 
 def path_of(approval: Approval) -> str:

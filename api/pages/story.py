@@ -95,7 +95,8 @@ def story(events: Sequence[tuple[EventRow, Recorded]]) -> list[Happened]:
 def _sentence(event: Recorded) -> str:
     match event:
         case Pruned():
-            return f"{words(event.type.replace('.', '_')).capitalize()}; what it said was removed when its time was up"
+            gone = "erased with its customer" if event.erased else "removed when its time was up"
+            return f"{words(event.type.replace('.', '_')).capitalize()}; what it said was {gone}"
         case EffectInspected():
             return _FOUND[event.found]
         case ApprovalExtended():

@@ -1,10 +1,12 @@
 -- name: run_and_call
--- The run, the call of this workflow id when there is one already, and the first switch that covers the run, or the tool
--- by these names, and is off.
+-- The run, the call of this workflow id when there is one already, the first switch that covers the run, or the tool by
+-- these names, and is off, and which key seals what is its customer's.
 SELECT r.tenant, r.run_id, r.agent_id, r.actor_id, r.customer_id, r.owner, r.tools,
        r.revoked_at IS NULL AND o.revoked_at IS NULL AND r.expires_at > now() AS is_open, c.request_id,
        (SELECT min(s.name) FROM switches s WHERE s.tenant IN (r.tenant, '*') AND s.name = ANY(
            ARRAY['all', 'tenant:' || r.tenant, 'agent:' || r.agent_id, 'run:' || r.run_id] || $3::text[])) AS switched_off,
+       (SELECT k.key_id FROM data_keys k
+        WHERE k.tenant = r.tenant AND k.subject = r.customer_id AND k.retired_at IS NULL) AS key_id,
        clock_timestamp() AS now
 FROM runs r
 LEFT JOIN tokens o ON o.token_id = r.opened_with
@@ -16,8 +18,9 @@ WHERE r.run_id = $1
 SELECT request_id FROM calls WHERE workflow_id = $1
 
 -- name: lock_subjects
--- Serialises admissions that count against the same subjects; keys come sorted.
-SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) k
+-- Serialises admissions that count against the same subjects; keys come sorted. None goes on while its customer ($2) is
+-- erased.
+SELECT pg_advisory_xact_lock_shared($2) UNION ALL SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) k
 
 -- name: admission_reads
 -- In one round trip: the clock, whether the call exists and its run was revoked, the switch that stops it, what other
@@ -176,11 +179,12 @@ SELECT * FROM calls WHERE workflow_id = ANY($1::text[])
 SELECT workflow_id, status FROM calls WHERE workflow_id = ANY($1::text[])
 
 -- name: by_effect
--- The call whose effect has this operation id, or else this id at the remote system.
-SELECT request_id, tenant, workflow_id, tool, status FROM calls WHERE operation_id = $1
+-- The call whose effect has this operation id, or else this id at the remote system. Of one that was erased nothing can be
+-- moved on.
+SELECT request_id, tenant, workflow_id, tool, status FROM calls WHERE operation_id = $1 AND erased_at IS NULL
 UNION ALL
 SELECT request_id, tenant, workflow_id, tool, status FROM calls
-WHERE remote_id = $2 AND NOT EXISTS (SELECT FROM calls WHERE operation_id = $1)
+WHERE remote_id = $2 AND erased_at IS NULL AND NOT EXISTS (SELECT FROM calls WHERE operation_id = $1)
 LIMIT 1
 
 -- name: to_recheck
@@ -212,7 +216,7 @@ ORDER BY updated_at, request_id LIMIT $4
 
 -- name: list_calls
 SELECT request_id, tenant, tool, status, code, verdict, rule, policy_version, agent_id, run_id, workflow_id, approval_id,
-       created_at, updated_at
+       created_at, updated_at, erased_at IS NOT NULL AS erased
 FROM calls WHERE ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR status = $2)
 ORDER BY created_at DESC, request_id LIMIT $3
 

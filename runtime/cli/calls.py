@@ -6,9 +6,9 @@ import typer
 from rich.text import Text
 
 from api.pages.story import story
+from ledger.calls import Outline
 from ledger.chain import EventRow
 from ledger.ledger import Ledger
-from ledger.records import CallRecord
 from runtime.cli.chains import break_in, event_rows
 from runtime.cli.connecting import DataOption, JsonOption, with_ledger
 from runtime.cli.exporting import event_json, export
@@ -40,7 +40,9 @@ def list_(
         return
     shown = table("Request", "Tool", "Verdict", "Rule", "Status", "Code", "Proposed")
     for row in rows:
-        named = (str(row[name] or "") for name in ("request_id", "tool", "verdict", "rule", "status", "code"))
+        named = [str(row[name] or "") for name in ("request_id", "tool", "verdict", "rule", "status", "code")]
+        if row["erased"]:
+            named[4] += " (erased)"
         shown.add_row(*named, instant(row["created_at"]))  # pyright: ignore[reportArgumentType]  # a timestamptz
     console().print(shown)
 
@@ -48,11 +50,11 @@ def list_(
 @app.command(epilog="Example: counterseal calls show act_0123456789abcdef0123456789abcdef")
 def show(request_id: RequestId, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Tell a call as a story, and verify its chain of hashes; exit 1 when it does not hold."""
-    record, events, broken = with_ledger(data, lambda ledger: _read(ledger, request_id))
+    call, version, events, broken = with_ledger(data, lambda ledger: _read(ledger, request_id))
     if as_json:
-        print_json(_as_json(record, events, broken))
+        print_json(_as_json(call, version, events, broken))
     else:
-        _print_story(record, events, broken)
+        _print_story(call, version, events, broken)
     if broken:
         raise typer.Exit(1)
 
@@ -77,23 +79,29 @@ def events(request_id: RequestId, data: DataOption = None, as_json: JsonOption =
 app.command(epilog="Example: counterseal calls export --out calls.jsonl")(export)
 
 
-async def _read(ledger: Ledger, request_id: str) -> tuple[CallRecord, list[tuple[EventRow, Recorded]], str | None]:
-    """The call, its events, where its chain breaks. The chain is checked first: an altered body cannot be opened."""
+async def _read(
+    ledger: Ledger, request_id: str
+) -> tuple[Outline, str | None, list[tuple[EventRow, Recorded]], str | None]:
+    """The call, its tool's version where it can be read, its events, and where its chain breaks. The chain is checked
+    first: an altered body cannot be opened."""
     while True:
-        record = await ledger.calls.read(request_id)
-        broken = break_in(await event_rows(ledger, request_id), record.head)
-        if (await ledger.calls.read(request_id)).head == record.head:  # else it moved on meanwhile
+        call = await ledger.calls.outline(request_id)
+        broken = break_in(await event_rows(ledger, request_id), call.head)
+        if (await ledger.calls.outline(request_id)).head == call.head:  # else it moved on meanwhile
             break
-    if broken:
-        return record, [], broken
-    return record, await ledger.calls.events(request_id), None
+    version = None if call.erased else (await ledger.calls.read(request_id)).details.call.tool_version
+    return call, version, [] if broken else await ledger.calls.events(request_id), broken
 
 
-def _print_story(record: CallRecord, events: list[tuple[EventRow, Recorded]], broken: str | None) -> None:
-    call, terminal = record.details.call, console()
-    terminal.print(Text(f"{record.tool} {call.tool_version}   {record.request_id}"))
-    terminal.print(Text(f"agent {record.agent_id}, run {call.binding.run_id}, tenant {record.tenant}"))
-    terminal.print(Text(f"{record.status} ({record.code})"))
+def _print_story(
+    call: Outline, version: str | None, events: list[tuple[EventRow, Recorded]], broken: str | None
+) -> None:
+    terminal = console()
+    terminal.print(Text(f"{call.tool} {version or ''}   {call.request_id}"))
+    terminal.print(Text(f"agent {call.agent_id}, run {call.run_id}, tenant {call.tenant}"))
+    terminal.print(Text(f"{call.status} ({call.code})"))
+    if call.erased:
+        terminal.print(Text("Its customer was erased, and with them what it was about."))
     if broken:
         terminal.print(Text(f"The chain of hashes is broken: {broken}."))
         return
@@ -111,22 +119,24 @@ def _detail(event: Recorded) -> str:
     return ""
 
 
-def _as_json(record: CallRecord, events: list[tuple[EventRow, Recorded]], broken: str | None) -> dict[str, object]:
-    call = record.details.call
+def _as_json(
+    call: Outline, version: str | None, events: list[tuple[EventRow, Recorded]], broken: str | None
+) -> dict[str, object]:
     told = story(events)
     return {
-        "request_id": record.request_id,
-        "tool": record.tool,
-        "tool_version": call.tool_version,
-        "tenant": record.tenant,
-        "agent_id": record.agent_id,
-        "run_id": call.binding.run_id,
-        "status": record.status,
-        "code": record.code,
-        "verdict": record.verdict,
-        "policy_version": record.policy_version,
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
+        "request_id": call.request_id,
+        "tool": call.tool,
+        "tool_version": version,
+        "erased": call.erased,
+        "tenant": call.tenant,
+        "agent_id": call.agent_id,
+        "run_id": call.run_id,
+        "status": call.status,
+        "code": call.code,
+        "verdict": call.verdict,
+        "policy_version": call.policy_version,
+        "created_at": call.created_at,
+        "updated_at": call.updated_at,
         "story": [
             {
                 "n": row.n,

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tools": ("runtime.cli.tools", "The inventory of tools, and whether it holds together."),
     "calls": ("runtime.cli.calls", "List calls, and tell what became of one."),
     "ledger": ("runtime.cli.ledger", "Export, verify and prove what the ledger has."),
+    "customers": ("runtime.cli.customers", "Erase a customer."),
     "decisions": ("runtime.cli.decisions", "What people decided, as evidence that can be checked anywhere."),
     "diagnostics": ("runtime.cli.diagnostics", "Open the protected diagnostics of a request."),
     "switches": ("runtime.cli.switches", "Kill switches, and the lock of the vault."),

@@ -161,8 +161,11 @@ async def _day_of_approvers(office: Office) -> dict[str, str]:
         untrusted={"note": HOSTILE},
         facts={**facts(disputed=True), "customer": {"fraud_flag": True}},
     )
+    gone = await office.park(customer_id="cus_gone")
+    await office.decide(gone, "deny", reason="No.")
+    await office.ledger.erasures.erase(TENANT, "cus_gone", by="olga", reason="asked for")
     at = {"over a limit": over, "of others": legal, "late": late, "for two": two, "done": done, "unknown": lost}
-    at |= {"denied": denied, "running": running, "to prove": proven, "open": shown}
+    at |= {"denied": denied, "running": running, "to prove": proven, "erased": gone, "open": shown}
     return {
         "inbox": "/",
         "inbox, narrowed": "/?mine=yes&at_least=100&currency=USD",
