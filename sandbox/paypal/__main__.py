@@ -5,13 +5,10 @@ import contextlib
 import json
 import logging
 import os
-import signal
 import socket
 import sqlite3
 import sys
-from collections.abc import Callable, Generator
 from pathlib import Path
-from types import FrameType
 
 import uvicorn
 
@@ -19,29 +16,7 @@ from sandbox.app import MissingKeyError
 from sandbox.hostile import TransportProtocol
 from sandbox.paypal.app import CLIENT_ID, CLIENT_SECRET, client_from_environment, create_app
 from sandbox.paypal.state import open_state
-
-
-class Server(uvicorn.Server):
-    """uvicorn's server that says when it accepts connections and leaves with 0 after SIGTERM or SIGINT."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._ready()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Unlike uvicorn's, does not raise the signal again after the shutdown that it asked for."""
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self.should_exit = True
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        yield
+from sandbox.serving import Server
 
 
 def main(arguments: list[str] | None = None) -> int:

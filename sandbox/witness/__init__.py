@@ -1,0 +1,1 @@
+"""A witness of transparency logs: https://c2sp.org/tlog-witness."""
