@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from activities.deciding import ContendedError, Proposed
 from activities.services import Services, benign
+from activities.tracing import current_trace_id
 from gateways.protocols import SystemUnavailable
 from ledger.admission import RunState
 from schemas.calls import Call, ToolCallInput
@@ -52,6 +53,7 @@ def build_call(run: RunState, entry: Entry, request: ToolCallInput, hashed_key: 
         arguments_digest=digest(request.arguments),
         key_hash=hashed_key,
         workflow_id=running_as,
+        trace_id=current_trace_id(),
     )
 
 

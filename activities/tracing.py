@@ -32,6 +32,12 @@ def step(name: str, request_id: str) -> Generator[Span]:
             raise
 
 
+def current_trace_id() -> str | None:
+    """Of the span that runs, as 32 hexadecimal digits; None where nothing is traced."""
+    context = trace.get_current_span().get_span_context()
+    return trace.format_trace_id(context.trace_id) if context.is_valid else None
+
+
 def describe_tool(span: Span, binding: Binding, manifest: Manifest, key_hash: str) -> None:
     """Who calls what."""
     span.set_attributes(

@@ -36,6 +36,7 @@ class Context:
     """What the pages show of it; workers decide by their own, which is to be the same."""
     temporal_ui_url: str | None = None
     namespace: str = "default"
+    trace_url: str = ""
     limits: Limits = field(default_factory=Limits)
     sign_in_attempts: SignInAttempts = field(default_factory=SignInAttempts)
     webhooks: Mapping[str, WebhookReader] = field(default_factory=dict[str, WebhookReader])

@@ -47,6 +47,8 @@ class Outline:
     code: str
     verdict: str | None
     policy_version: str | None
+    approval_id: str | None
+    workflow_id: str
     created_at: datetime
     updated_at: datetime
     head: Head
@@ -166,6 +168,17 @@ class Calls:
             rows = [EventRow(**{name: fields[name] for name in EventRow.__slots__}) for fields in found]
             keys = await self._keys.left(connection, {row.key_id for row in rows})
             return [(row, _opened(row, keys.get(row.key_id))) for row in rows]
+
+    async def rows(self, request_id: str) -> list[EventRow]:
+        """The events of a call in order, as they are stored; empty when there are none."""
+        found = await self._pool.fetch(_SQL["events_of"], request_id)
+        return [EventRow(**{name: row[name] for name in EventRow.__slots__}) for row in found]
+
+    async def seals(self, request_id: str) -> dict[int, int]:
+        """The number of the seal that each event of a call is in, by the event's own number; those not sealed yet are
+        left out."""
+        found = await self._pool.fetch(_SQL["seals_of_call"], request_id)
+        return {row["n"]: row["number"] for row in found}
 
     async def recent(self, *, tenant: str | None, status: str | None, limit: int) -> list[dict[str, object]]:
         """Newest first, plain columns only."""

@@ -100,3 +100,22 @@ def extend(
             EventRow(tenant, request_id, n, event.type, event.version, at, key.key_id, body, bare.previous, head.hash)
         )
     return rows, head
+
+
+def break_in(rows: Sequence[EventRow], head: Head) -> str | None:
+    """Pure. The first place where the chain breaks, in words; None when it holds from first event to the call's head.
+
+    `rows` are in order. This needs no key: the hashes cover the ciphertext.
+    """
+    expected = Head(0, GENESIS)
+    for row in rows:
+        if row.n != expected.n + 1:
+            return f"event {expected.n + 1} is missing"
+        if row.previous != expected.hash:
+            return f"event {row.n} does not follow event {expected.n}"
+        if event_hash(row) != row.hash:
+            return f"event {row.n} was altered"
+        expected = Head(row.n, row.hash)
+    if expected != head:
+        return f"the call ends at event {head.n}, its events at {expected.n}"
+    return None

@@ -85,6 +85,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 policy=load_checked(settings.policy, built.catalog),
                 temporal_ui_url=settings.temporal_ui_url,
                 namespace=built.temporal.namespace,
+                trace_url=settings.trace_url,
                 limits=limits_of(settings),
                 webhooks=webhook_readers(settings),
                 oidc=oidc,

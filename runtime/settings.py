@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from api.pages.links import is_trace_url
 from policy.load import DEFAULT_POLICY
 
 _ROLES = TypeAdapter(dict[str, list[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]]])
@@ -80,6 +81,9 @@ class Settings(BaseSettings):
     nobody gets an account by signing in, and operators say what the roles of linked ones are."""
     temporal_ui_url: str | None = None
     """Where people reach Temporal's UI; the approval page links to a call's workflow there."""
+    trace_url: str = ""
+    """Where people see a trace, with `{trace_id}` where its id belongs, e.g.
+    `https://traces.example.com/trace/{trace_id}`; the page of a call links to its trace there."""
     eager_start: bool = False
     """The API process also works off workflows, so that free calls start and run in it without another hop. It then
     holds the credentials of the remote systems."""
@@ -164,6 +168,13 @@ class Settings(BaseSettings):
                 ip_network(each)
         except ValueError:
             raise ValueError("must be IP addresses or networks, separated by commas") from None
+        return value
+
+    @field_validator("trace_url")
+    @classmethod
+    def _has_a_place_for_the_trace(cls, value: str) -> str:
+        if value and not is_trace_url(value):
+            raise ValueError("must be an http or https URL with {trace_id} in it, and no other braces")
         return value
 
     @field_validator("private_networks")

@@ -43,6 +43,9 @@ class Call(Model):
     arguments_digest: str
     key_hash: str
     workflow_id: str
+    trace_id: str | None = None
+    """The trace that it is in, from its caller's `traceparent` on (https://www.w3.org/TR/trace-context/); None without
+    one."""
 
 
 Next = Literal["settled", "hold", "execute", "inspect", "resend", "admit"]

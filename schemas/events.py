@@ -33,6 +33,8 @@ class EventBody(Model):
 class CallProposed(EventBody):
     """A run asked for the call; its first event."""
 
+    version: ClassVar[int] = 2
+
     type: Literal["call.proposed"] = "call.proposed"
     call: Call
 

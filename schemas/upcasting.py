@@ -22,6 +22,8 @@ def _unsaid(**fields: JsonValue) -> Callable[[Body], Body]:
 
 
 UPCASTS: dict[tuple[str, int], Callable[[Body], Body]] = {
+    # Its call has no trace then, which is the model's to say.
+    ("call.proposed", 1): _unsaid(),
     ("call.decided", 1): _unsaid(uses={}),
     ("approval.requested", 1): _unsaid(approval=None),
     ("approval.granted", 1): _unsaid(through=None, proof=None),

@@ -12,12 +12,23 @@ from ledger.records import CallRecord
 from schemas.codes import REGISTRY
 from schemas.decisions import Approval, HumanDecision
 from schemas.events import (
+    ApprovalDenied,
     ApprovalExtended,
+    ApprovalGranted,
     ApprovalRequested,
     ApprovalResumed,
+    ApprovalSupported,
+    ApprovalViewed,
     ApprovalVoided,
     CallAmended,
+    CallCancelled,
+    CallDecided,
+    CallProposed,
+    DiagnosticOpened,
+    EffectConfirmed,
+    EffectFailed,
     EffectInspected,
+    EffectReversed,
     Pruned,
     Recorded,
     ReviewConcluded,
@@ -60,11 +71,22 @@ _FOUND: dict[Found, str] = {
 Tone = Literal["good", "bad", "wait", "quiet"]
 
 
+_PROVEN = {
+    "password": "who entered their password again",
+    "sign_in": "who signed in again at the provider",
+    "passkey": "whose passkey signed it",
+}
+_US = "Counterseal"
+
+
 @dataclass(frozen=True, slots=True)
 class Happened:
+    """One event. `by`: who did it: a person, the agent, the policy, a system outside, or the service."""
+
     at: datetime
     type: str
     sentence: str
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +111,28 @@ def symbol(tone: Tone) -> str:
 
 def story(events: Sequence[tuple[EventRow, Recorded]]) -> list[Happened]:
     """Every event of a call in order, as sentences."""
-    return [Happened(row.at, event.type, _sentence(event)) for row, event in events]
+    return [Happened(row.at, event.type, _sentence(event), _by(event)) for row, event in events]
+
+
+def _by(event: Recorded) -> str:
+    match event:
+        case CallProposed():
+            return event.call.binding.agent_id
+        case CallDecided():
+            return f"policy {event.decision.policy_version}"
+        case ApprovalGranted() | ApprovalSupported() | ApprovalDenied():
+            proof = f", {_PROVEN[event.proof.kind]}" if event.proof else ""
+            return f"{event.approver}{f' for {event.on_behalf_of}' if event.on_behalf_of else ''}{proof}"
+        case ApprovalViewed():
+            return event.viewer
+        case CallAmended() | ApprovalExtended() | CallCancelled() | DiagnosticOpened():
+            return event.principal
+        case ReviewConcluded():
+            return event.operator
+        case EffectConfirmed() | EffectFailed() | EffectReversed():
+            return f"{event.exchange.system} system" if event.exchange.reached == "response_received" else _US
+        case _:
+            return _US
 
 
 def _sentence(event: Recorded) -> str:

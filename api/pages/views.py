@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from urllib.parse import quote
 
 from api.context import Context
 from api.deciding import Choice, Decided, Decider, decide, may_decide, right_of, why_not
+from api.pages.links import workflow_link
 from api.pages.routing import PageError
 from api.reach import covering
 from ledger.people import Right, reach_of
@@ -128,10 +128,7 @@ def tool_title(services: Context, name: str) -> str:
 
 def workflow_url(services: Context, workflow_id: str) -> str | None:
     """Where Temporal's own web interface shows a call's workflow."""
-    if services.temporal_ui_url is None:
-        return None
-    place = f"namespaces/{quote(services.namespace, safe='')}/workflows/{quote(workflow_id, safe='')}"
-    return f"{services.temporal_ui_url.rstrip('/')}/{place}"
+    return workflow_link(services.temporal_ui_url, services.namespace, workflow_id)
 
 
 async def switched_off(services: Context, person: Person, approval: Approval) -> list[SwitchOff]:

@@ -1,18 +1,21 @@
 """`counterseal calls`: what agents asked for and what became of it, from the ledger."""
 
+from dataclasses import dataclass
 from typing import Annotated, get_args
 
 import typer
 from rich.text import Text
 
+from api.pages.links import trace_link, workflow_link
 from api.pages.story import story
 from ledger.calls import Outline
 from ledger.chain import EventRow
 from ledger.ledger import Ledger
+from ledger.records import CallDetails
 from runtime.cli.chains import break_in, event_rows
-from runtime.cli.connecting import DataOption, JsonOption, with_ledger
+from runtime.cli.connecting import DataOption, JsonOption, Links, find_links, with_ledger
 from runtime.cli.exporting import event_json, export
-from runtime.cli.output import console, exact, instant, print_json, table
+from runtime.cli.output import console, exact, instant, plain, print_json, table
 from schemas.codes import Status
 from schemas.events import CallDecided, Pruned, Recorded
 
@@ -50,12 +53,13 @@ def list_(
 @app.command(epilog="Example: counterseal calls show act_0123456789abcdef0123456789abcdef")
 def show(request_id: RequestId, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Tell a call as a story, and verify its chain of hashes; exit 1 when it does not hold."""
-    call, version, events, broken = with_ledger(data, lambda ledger: _read(ledger, request_id))
+    links = find_links(data)
+    read = with_ledger(data, lambda ledger: _read(ledger, request_id))
     if as_json:
-        print_json(_as_json(call, version, events, broken))
+        print_json(_as_json(read, links))
     else:
-        _print_story(call, version, events, broken)
-    if broken:
+        _print_story(read, links)
+    if read.broken:
         raise typer.Exit(1)
 
 
@@ -79,38 +83,61 @@ def events(request_id: RequestId, data: DataOption = None, as_json: JsonOption =
 app.command(epilog="Example: counterseal calls export --out calls.jsonl")(export)
 
 
-async def _read(
-    ledger: Ledger, request_id: str
-) -> tuple[Outline, str | None, list[tuple[EventRow, Recorded]], str | None]:
-    """The call, its tool's version where it can be read, its events, and where its chain breaks. The chain is checked
-    first: an altered body cannot be opened."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A call, what of it can be read (None where its customer was erased), its events, the seals that they are in by
+    their numbers, and where its chain breaks."""
+
+    call: Outline
+    details: CallDetails | None
+    events: list[tuple[EventRow, Recorded]]
+    seals: dict[int, int]
+    broken: str | None
+
+
+async def _read(ledger: Ledger, request_id: str) -> _Read:
+    """The chain is checked first: an altered body cannot be opened."""
     while True:
         call = await ledger.calls.outline(request_id)
         broken = break_in(await event_rows(ledger, request_id), call.head)
         if (await ledger.calls.outline(request_id)).head == call.head:  # else it moved on meanwhile
             break
-    version = None if call.erased else (await ledger.calls.read(request_id)).details.call.tool_version
-    return call, version, [] if broken else await ledger.calls.events(request_id), broken
+    details = None if call.erased else (await ledger.calls.read(request_id)).details
+    events = [] if broken else await ledger.calls.events(request_id)
+    return _Read(call, details, events, await ledger.calls.seals(request_id), broken)
 
 
-def _print_story(
-    call: Outline, version: str | None, events: list[tuple[EventRow, Recorded]], broken: str | None
-) -> None:
-    terminal = console()
-    terminal.print(Text(f"{call.tool} {version or ''}   {call.request_id}"))
-    terminal.print(Text(f"agent {call.agent_id}, run {call.run_id}, tenant {call.tenant}"))
+def _print_story(read: _Read, links: Links) -> None:
+    call, terminal = read.call, console()
+    version = read.details.call.tool_version if read.details else ""
+    terminal.print(Text(f"{call.tool} {version}   {call.request_id}"))
+    terminal.print(Text(plain(f"agent {call.agent_id}, run {call.run_id}, tenant {call.tenant}")))
     terminal.print(Text(f"{call.status} ({call.code})"))
     if call.erased:
         terminal.print(Text("Its customer was erased, and with them what it was about."))
-    if broken:
-        terminal.print(Text(f"The chain of hashes is broken: {broken}."))
+    if read.broken:
+        terminal.print(Text(f"The chain of hashes is broken: {read.broken}."))
         return
-    shown = table("n", "Time", "What happened", "Event", "Hash")
-    for told, (row, event) in zip(story(events), events, strict=True):
-        sentence = Text(told.sentence + _detail(event))
-        shown.add_row(str(row.n), exact(row.at), sentence, row.type, row.hash.hex()[:_HASH_SHOWN])
+    shown = table("n", "Time", "What happened", "Who", "Event", "Hash", "Seal")
+    for told, (row, event) in zip(story(read.events), read.events, strict=True):
+        said = plain(told.sentence + _detail(event))
+        seal = str(read.seals.get(row.n, ""))
+        shown.add_row(str(row.n), exact(row.at), said, plain(told.by), row.type, row.hash.hex()[:_HASH_SHOWN], seal)
     terminal.print(shown)
-    terminal.print(Text(f"The chain of {len(events)} hashes holds."))
+    terminal.print(Text(f"The chain of {len(read.events)} hashes holds."))
+    for name, value in _elsewhere(read, links).items():
+        if value is not None:
+            terminal.print(Text(f"{name}: {value}"), soft_wrap=True)
+
+
+def _elsewhere(read: _Read, links: Links) -> dict[str, str | None]:
+    """Where else there is something about it: None where nobody says where that is."""
+    trace_id = read.details.call.trace_id if read.details else None
+    return {
+        "trace": trace_id,
+        "trace_url": trace_link(links.trace_url, trace_id),
+        "temporal_url": workflow_link(links.temporal_ui_url, links.namespace, read.call.workflow_id),
+    }
 
 
 def _detail(event: Recorded) -> str:
@@ -119,14 +146,12 @@ def _detail(event: Recorded) -> str:
     return ""
 
 
-def _as_json(
-    call: Outline, version: str | None, events: list[tuple[EventRow, Recorded]], broken: str | None
-) -> dict[str, object]:
-    told = story(events)
+def _as_json(read: _Read, links: Links) -> dict[str, object]:
+    call = read.call
     return {
         "request_id": call.request_id,
         "tool": call.tool,
-        "tool_version": version,
+        "tool_version": read.details.call.tool_version if read.details else None,
         "erased": call.erased,
         "tenant": call.tenant,
         "agent_id": call.agent_id,
@@ -137,15 +162,20 @@ def _as_json(
         "policy_version": call.policy_version,
         "created_at": call.created_at,
         "updated_at": call.updated_at,
+        "workflow_id": call.workflow_id,
+        **_elsewhere(read, links),
+        "facts": read.details.facts if read.details else None,
         "story": [
             {
                 "n": row.n,
                 "at": row.at,
                 "type": row.type,
+                "by": each.by,
                 "sentence": each.sentence + _detail(event),
                 "hash": row.hash.hex(),
+                "seal": read.seals.get(row.n),
             }
-            for each, (row, event) in zip(told, events, strict=True)
+            for each, (row, event) in zip(story(read.events), read.events, strict=True)
         ],
-        "chain": {"holds": broken is None, "problem": broken},
+        "chain": {"holds": read.broken is None, "problem": read.broken},
     }

@@ -2,6 +2,7 @@
 
 import asyncio
 import getpass
+import os
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from cryptography.exceptions import InvalidTag
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from api.pages.links import is_trace_url
 from ledger.calls import UnknownCall
 from ledger.data_keys import KeyDestroyed
 from ledger.database import UNAVAILABLE, Database, connect
@@ -48,6 +50,8 @@ class _Settings(BaseSettings):
     master_key_file: Path | None = None
     master_key: SecretStr | None = None
     master_key_kms: str = ""
+    temporal_ui_url: str | None = None
+    trace_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,25 @@ def find_place(data: Path | None = None, database_url: str | None = None) -> Pla
 def is_stack(data: Path | None) -> bool:
     """Whether `find_place` finds a running stack, not the database of the settings."""
     return data is not None or _Settings().database_url is None
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where people see workflows and traces, as far as anybody says."""
+
+    temporal_ui_url: str | None
+    namespace: str
+    trace_url: str
+
+
+def find_links(data: Path | None) -> Links:
+    """Of the settings, and of the running stack its own Temporal. Raises StackError without one."""
+    settings = _Settings()
+    trace_url = settings.trace_url if is_trace_url(settings.trace_url) else ""
+    if not is_stack(data):
+        return Links(settings.temporal_ui_url, os.environ.get("TEMPORAL_NAMESPACE", "default"), trace_url)
+    stack = find_stack(data)
+    return Links(stack.temporal_ui, stack.namespace, trace_url)
 
 
 @asynccontextmanager

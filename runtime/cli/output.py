@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 # Wide enough for an id and its columns when nobody's terminal sets the width.
-_PIPED_WIDTH = 160
+_PIPED_WIDTH = 240
 
 
 def console() -> Console:

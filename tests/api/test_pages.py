@@ -31,6 +31,7 @@ PAGES = [
     MISSING,
     "/approvals/%00",
     "/?cursor=x",
+    f"/calls/act_{'0' * 32}",
 ]
 
 

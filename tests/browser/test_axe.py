@@ -175,6 +175,7 @@ async def _day_of_approvers(office: Office) -> dict[str, str]:
         "history": "/history",
         "statistics": "/stats",
         "problem": f"/approvals/{new_approval_id()}",
+        "call": f"/calls/{lost.request_id}",
         **{f"approval, {name}": f"/approvals/{each.approval_id}" for name, each in at.items()},
     }
 

@@ -132,6 +132,7 @@ async def fill(ledger: Ledger, office: Office) -> dict[str, str]:
         "unknown": f"/approvals/{lost.approval_id}",
         "denied": f"/approvals/{denied.approval_id}",
         "history": "/history",
+        "call": f"/calls/{lost.request_id}",
         "stats": "/stats",
         "problem": "/approvals/apr_00000000000000000000000000000000",
     }

@@ -62,6 +62,25 @@ async def test_show_as_json_has_every_hash(run: Run, ledger: Ledger, approval: A
     assert shown["chain"] == {"holds": True, "problem": None}
 
 
+async def test_show_says_who_did_it_and_in_which_seal_it_is(
+    run: Run, ledger: Ledger, approval: Approval, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERSEAL_TEMPORAL_UI_URL", "http://temporal.example")
+    monkeypatch.setenv("COUNTERSEAL_TRACE_URL", "https://traces.example.com/{trace_id}")
+    shown = (await run("calls", "show", approval.request_id, "--json")).json
+    by = {each["type"]: each["by"] for each in shown["story"]}
+    assert (by["call.proposed"], by["approval.viewed"]) == ("support-bot", "ana")
+    assert (by["call.decided"], by["effect.confirmed"]) == ("policy default@3f1c0a9be21d", "payments system")
+    assert {each["seal"] for each in shown["story"]} == {None}
+    assert shown["temporal_url"].startswith("http://temporal.example/namespaces/default/workflows/call%2Facme%2F")
+    assert (shown["trace"], shown["trace_url"]) == (None, None)
+    assert shown["facts"]["payment"]["last4"] == "4242"
+    await ledger.seals.seal()
+    sealed = (await run("calls", "show", approval.request_id, "--json")).json
+    assert {each["seal"] for each in sealed["story"]} == {1}
+    assert "temporal_url: http://temporal.example" in (await run("calls", "show", approval.request_id)).out
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
