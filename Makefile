@@ -15,7 +15,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_HTTP_TIMEOUT ?= 180
 
-.PHONY: help env browser peers demo up test chaos lint types imports check format docs clean
+.PHONY: help env browser peers demo up test chaos bench-ledger lint types imports check format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: env browser peers check ## lint, types, imports, then the whole test suite
 
 chaos: env ## load the stack and break it, then judge what it did (CALLS=300 MINUTES=10 SEED=…)
 	@$(BIN)/python -m tests.chaos $(if $(CALLS),--calls $(CALLS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+
+bench-ledger: env ## how fast the ledger is verified and appended to (EVENTS=1000000)
+	@$(BIN)/python -m tests.bench.ledger $(if $(EVENTS),--events $(EVENTS))
 
 check: lint types imports ## the quick checks: lint, types, import directions
 

@@ -124,7 +124,7 @@ class Checkpoint:
         if read is None:
             raise BadCheckpoint("that is no checkpoint of a ledger")
         try:
-            time = datetime.strptime(read["time"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+            time = datetime.fromisoformat(read["time"])
         except ValueError:
             raise BadCheckpoint("that is no checkpoint of a ledger") from None
         found = cls(

@@ -2,12 +2,10 @@
 
 import json
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
-
-import asyncpg
+from typing import Any, BinaryIO
 
 from ledger.chain import EventRow
 from ledger.database import Connection, Pool
@@ -86,7 +84,7 @@ class Export:
         number, last = _finished(self._folder)
         written = 0 if last is None else last.size
         count = 0 if last is None else last.number
-        with _Segments(self._folder, number) as segments:
+        with Segments(self._folder, number) as segments:
             async for seal in _seals(connection, count):
                 rows = {row["id"]: row for row in await connection.fetch(_SQL["events_in"], ranges(seal.spans))}
                 segments.add(seal, rows)
@@ -110,7 +108,7 @@ class Export:
         return count
 
 
-class _Segments:
+class Segments:
     """The files of seals, events and bodies, from segment `number` on; what was there of them is written anew."""
 
     def __init__(self, folder: Path, number: int) -> None:
@@ -122,13 +120,13 @@ class _Segments:
             for path in segment_files(folder, there):
                 path.unlink(missing_ok=True)
 
-    def __enter__(self) -> "_Segments":
+    def __enter__(self) -> "Segments":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._close()
 
-    def add(self, seal: Seal, rows: dict[int, asyncpg.Record]) -> None:
+    def add(self, seal: Seal, rows: Mapping[int, Any]) -> None:
         if not self._files:
             self._files = tuple(path.open("wb") for path in segment_files(self._folder, self._number))
         seals, lines, bodies = self._files
@@ -173,7 +171,7 @@ def _finished(folder: Path) -> tuple[int, Seal | None]:
         raise OtherLedger(f"{folder} holds an export that was altered: write it anew, elsewhere") from None
 
 
-def _event(row: asyncpg.Record) -> EventRow:
+def _event(row: Any) -> EventRow:
     return EventRow(**{name: row[name] for name in EventRow.__slots__})
 
 

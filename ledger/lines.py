@@ -13,17 +13,14 @@ An event's line is {"event": HEADER, "hash": …, "id": …, "size": …}, where
 that is not there. The whole format: docs/reference/ledger-format.md.
 """
 
-import json
 import re
 from collections import deque
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from ledger.chain import EventRow, header
 from ledger.seals import Seal
-from schemas.canonical import canonical
 
 SEGMENT = 1 << 16
 """After how many events a next segment begins."""
@@ -91,34 +88,31 @@ def missing_line(event_id: int) -> bytes:
     return b'{"missing":%d}\n' % event_id
 
 
+class _SealLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A seal's line, its fields in the order of canonical JSON."""
+
+    checkpoint: str
+    ids: list[tuple[int, int]]
+    number: int
+    peaks: list[str]
+    size: int
+
+
+_read_seal_line = msgspec.json.Decoder(_SealLine).decode
+
+
 def seal_line(seal: Seal) -> bytes:
     """One seal as a line."""
-    return (
-        canonical(
-            {
-                "number": seal.number,
-                "ids": [list(span) for span in seal.spans],
-                "size": seal.size,
-                "peaks": [peak.hex() for peak in seal.peaks],
-                "checkpoint": seal.checkpoint,
-            }
-        )
-        + b"\n"
-    )
+    peaks = [peak.hex() for peak in seal.peaks]
+    return msgspec.json.encode(_SealLine(seal.checkpoint, list(seal.spans), seal.number, peaks, seal.size)) + b"\n"
 
 
 def read_seal(line: bytes) -> Seal:
     """The seal of a line. Raises ValueError."""
-    if not line.endswith(b"\n"):
-        raise ValueError("the line is cut off")
-    found: dict[str, Any] = json.loads(line)
-    try:
-        spans = tuple((int(first), int(last)) for first, last in found["ids"])
-        peaks = tuple(bytes.fromhex(peak) for peak in found["peaks"])
-        seal = Seal(int(found["number"]), spans, int(found["size"]), peaks, str(found["checkpoint"]))
-    except (KeyError, TypeError):
-        raise ValueError("that is no seal") from None
-    if seal_line(seal) != line or any(first > last for first, last in spans):
+    found = _read_seal_line(line)
+    peaks = tuple(bytes.fromhex(peak) for peak in found.peaks)
+    seal = Seal(found.number, tuple(found.ids), found.size, peaks, found.checkpoint)
+    if seal_line(seal) != line or any(first > last for first, last in seal.spans):
         raise ValueError("that is no seal as it is written")
     return seal
 

@@ -6,6 +6,7 @@ only found out whether something is wrong. What, `ledger.diagnosing` finds.
 
 import hashlib
 import json
+import mmap
 import os
 import tempfile
 import zlib
@@ -153,7 +154,7 @@ def verify_segment(
     met, events, any_seal = False, 0, False
     calls: dict[str, _Run] = {}
     seals, lines, bodies = segment_files(folder, number)
-    with seals.open("rb") as to_seals, lines.open("rb") as to_lines, bodies.open("rb") as to_bodies:
+    with seals.open("rb") as to_seals, lines.open("rb") as to_lines, _Bodies(bodies) as to_bodies:
         for line in to_seals:
             seal, checkpoint = _follows(line, held, origin, signer)
             frontier = Frontier(0, ()) if held is None else Frontier(held.size, held.peaks)
@@ -167,7 +168,7 @@ def verify_segment(
                     raise Suspicious("the trusted checkpoint")
             events, any_seal = events + len(leaves), True
             held, signer = seal, checkpoint.next_key or signer
-        if to_lines.read(1) or to_bodies.read(1):
+        if to_lines.read(1) or not to_bodies.ended:
             raise Suspicious(lines.name)
     if held is None or not any_seal:
         raise Suspicious(seals.name)
@@ -213,7 +214,7 @@ def _follows(line: bytes, held: Seal | None, origin: str, signer: VerifierKey) -
 
 @dataclass(slots=True)
 class _Run:
-    """Events of one call that follow each other: where it begins and where it ends, in hexadecimal as it was read."""
+    """Events of one call that follow each other: where it begins and where it ends, hashes in hexadecimal."""
 
     tenant: str
     first: int
@@ -222,7 +223,36 @@ class _Run:
     hash: str
 
 
-def _leaves(lines: BinaryIO, bodies: BinaryIO, spans: Sequence[tuple[int, int]], calls: dict[str, _Run]) -> list[bytes]:
+class _Bodies:
+    """The bytes of a file, one piece after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at = 0
+
+    def __enter__(self) -> "_Bodies":
+        with self._path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            # An empty file cannot be mapped.
+            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self._bytes, mmap.mmap):
+            self._bytes.close()
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; fewer where the file ends."""
+        at = self._at
+        self._at = at + size
+        return self._bytes[at : at + size]
+
+    @property
+    def ended(self) -> bool:
+        return self._at == len(self._bytes)
+
+
+def _leaves(lines: BinaryIO, bodies: _Bodies, spans: Sequence[tuple[int, int]], calls: dict[str, _Run]) -> list[bytes]:
     """The leaves of the next events, which have these ids. Raises Suspicious."""
     count = sum(last - first + 1 for first, last in spans)
     ids = chain.from_iterable(range(first, last + 1) for first, last in spans)
@@ -234,20 +264,20 @@ def _leaves(lines: BinaryIO, bodies: BinaryIO, spans: Sequence[tuple[int, int]],
         except ValueError:
             raise Suspicious(f"event {wanted}") from None
         event = stated.event
-        hashed = _sha256(b"\x00" + header_in(line))
-        leaf = hashed.hexdigest()
-        if leaf != stated.hash or stated.id != wanted:
+        leaf = _sha256(b"\x00" + header_in(line)).digest()
+        hexed = leaf.hex()
+        if hexed != stated.hash or stated.id != wanted:
             raise Suspicious(f"event {wanted}")
         if stated.size is not None and _sha256(read(stated.size)).hexdigest() != event.body:
             raise Suspicious(f"event {wanted}")
         run = calls.get(event.request_id)
         if run is None:
-            calls[event.request_id] = _Run(event.tenant, event.n, event.previous, event.n, leaf)
+            calls[event.request_id] = _Run(event.tenant, event.n, event.previous, event.n, hexed)
         elif event.previous == run.hash and event.n == run.last + 1 and event.tenant == run.tenant:
-            run.last, run.hash = event.n, leaf
+            run.last, run.hash = event.n, hexed
         else:
             raise Suspicious(f"event {wanted}")
-        leaves.append(hashed.digest())
+        leaves.append(leaf)
     if len(leaves) != count:
         raise Suspicious("the last events")
     return leaves
@@ -257,14 +287,14 @@ def _unsealed(folder: Path, runs: Path, buckets: int, number: int) -> int:
     """Verify what is not sealed yet, as far as that can be: how many events. Raises Suspicious."""
     calls: dict[str, _Run] = {}
     settled, count = read_end(folder)["settled"], 0
-    with (folder / f"{UNSEALED}.jsonl").open("rb") as lines, (folder / f"{UNSEALED}.bin").open("rb") as bodies:
+    with (folder / f"{UNSEALED}.jsonl").open("rb") as lines, _Bodies(folder / f"{UNSEALED}.bin") as bodies:
         while line := lines.readline():
             event_id = _event_id(line)
             if event_id <= settled:
                 raise Suspicious(f"event {event_id}")
             lines.seek(-len(line), os.SEEK_CUR)
             count += len(_leaves(lines, bodies, [(event_id, event_id)], calls))
-        if bodies.read(1):
+        if not bodies.ended:
             raise Suspicious("events that are not sealed")
     _write_runs(calls, runs, buckets, number)
     return count
