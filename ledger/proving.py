@@ -103,6 +103,14 @@ class Proofs:
             raise NotSealed
         return [bytes.fromhex(node) for node in (await self.consistent(old, number)).path]
 
+    async def had(self, size: int) -> bool:
+        """Whether some seal has a tree of this size."""
+        return size == 0 or await self._pool.fetchval(_SQL["seal_of_size"], size) is not None
+
+    async def rotations(self, size: int, number: int) -> list[Seal]:
+        """The seals before this one, of trees of this size or larger, in which a key named the next."""
+        return [Seal.of(row) for row in await self._pool.fetch(_SQL["rotations"], size, number)]
+
     async def _seal(self, number: int) -> Seal | None:
         row = await self._pool.fetchrow(_SQL["seal"], number)
         return None if row is None else Seal.of(row)

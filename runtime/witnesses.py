@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import httpx
 import structlog
@@ -48,7 +48,9 @@ class Witness:
             if seal is None:
                 continue
             try:
-                cosigned(await self.witness(seal))
+                note = await self.witness(seal)
+                if note is not None:
+                    cosigned(note)
             except WitnessRefused as problem:
                 _log.error("witness_refused", witness=self._key.name, because=str(problem))
             except Exception as problem:  # noqa: BLE001 - it must outlive whatever is away just now
@@ -56,8 +58,24 @@ class Witness:
                 await asyncio.sleep(_AGAIN_SECONDS)
                 self._told.set()
 
-    async def witness(self, seal: Seal) -> str:
-        """The checkpoint of the seal with the witness's cosignature. Raises what `add_checkpoint` raises."""
+    async def witness(self, seal: Seal) -> str | None:
+        """The checkpoint of the seal with the witness's cosignature; None when it has cosigned a newer one by now.
+
+        Raises what `add_checkpoint` raises.
+        """
+        try:
+            return await self._send(seal)
+        except WitnessRefused as refusal:
+            # It may have missed a seal in which the ledger's key named the next one.
+            missed = await self._proofs.rotations(self._size, seal.number) if refusal.reason == "unknown_key" else []
+            if not missed:
+                raise
+        for each in missed:
+            with suppress(WitnessRefused):
+                await self._send(each)
+        return await self._send(seal)
+
+    async def _send(self, seal: Seal) -> str | None:
         for _ in range(2):
             proof = await self._proofs.growth(self._size, seal.number)
             try:
@@ -72,8 +90,12 @@ class Witness:
                     deadline_seconds=_DEADLINE_SECONDS,
                 )
             except WitnessAt as other:
+                if not await self._proofs.had(other.size):
+                    raise WitnessRefused(
+                        f"it has seen {other.size} events, and this ledger never had as many"
+                    ) from None
                 if other.size > seal.size:
-                    raise WitnessRefused(f"it has seen {other.size} events, and here are {seal.size}") from None
+                    return None
                 self._size = other.size
                 continue
             return self._cosigned(seal, lines)

@@ -119,3 +119,8 @@ SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, has
 -- name: seal_of_size
 -- The first seal with a tree of this size.
 SELECT min(number) FROM seals WHERE size = $1
+
+-- name: rotations
+-- Seals of trees of this size or larger, before a number, in which a key named the next one.
+SELECT number, ids, size, peaks, checkpoint FROM seals
+WHERE checkpoint LIKE E'%\nnext-key %' AND size >= $1 AND number < $2 ORDER BY number

@@ -9,6 +9,7 @@ import pytest
 from ledger.checkpoints import NO_SEAL, Checkpoint, note_hash, signers
 from ledger.ledger import Ledger
 from ledger.merkle import root_of
+from ledger.proving import Proofs
 from ledger.seals import SealBroken, Seals, spans
 from tests.ledger.refunds import MASTER, Refund, new_binding, open_ledger, parked
 from tests.ledger.tampering import tamper
@@ -158,6 +159,10 @@ async def test_the_key_is_changed_in_a_seal_of_the_old_one(ledger: Ledger) -> No
     assert signers(stored.checkpoint, [old, new]) == [old]
     assert signers(last.checkpoint, [old, new]) == [new]
     await ledger.seals.check(after.says)
+    proofs = Proofs(ledger.system)
+    assert await proofs.rotations(handed_over.size, last.number) == [handed_over]
+    assert await proofs.rotations(last.size, last.number) == await proofs.rotations(0, stored.number) == []
+    assert [await proofs.had(size) for size in (0, last.size, last.size + 1)] == [True, True, False]
 
 
 async def test_the_key_can_be_changed_before_anything_is_sealed(ledger: Ledger) -> None:
