@@ -104,6 +104,7 @@ class CallRecord:
             policy_version=self.policy_version,
             approval_id=self.approval_id,
             recheck_at=self.recheck_at,
+            head=f"{self.head.n}:{self.head.hash.hex()}",
             **more,
         )
 

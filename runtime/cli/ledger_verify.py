@@ -14,6 +14,7 @@ from ledger.checkpoints import BadCheckpoint, Checkpoint, VerifierKey
 from ledger.diagnosing import diagnose
 from ledger.exporting import Export, OtherLedger
 from ledger.findings import EXIT, MEANING, Finding, gravest
+from ledger.histories import Remembered, compare
 from ledger.proving import ConsistencyProof, InclusionProof
 from ledger.verifying import Held, Suspicious, read_keys
 from ledger.verifying import verify as quickly
@@ -21,6 +22,12 @@ from runtime.cli.connecting import DataOption, JsonOption, Place, find_place, op
 from runtime.cli.errors import CommandError
 from runtime.cli.ledger_export import Done, progress
 from runtime.cli.output import print_json
+from runtime.cli.replay import CALLS, each, live_histories, master_of, read_histories
+from runtime.codec import data_converter
+from runtime.remembering import remembered
+
+_LIVE = 1_000_000
+"""How many histories are compared at most."""
 
 
 def verify(
@@ -32,11 +39,16 @@ def verify(
     key: Annotated[
         list[str] | None, typer.Option(help="A verifier key to trust; otherwise those in the export")
     ] = None,
+    history: Annotated[
+        list[Path] | None, typer.Option(help="Compare with a history as exported; may be given several times")
+    ] = None,
+    temporal: Annotated[bool, typer.Option("--temporal", help="Compare with the histories that Temporal has")] = False,
     processes: Annotated[int | None, typer.Option(min=1, help="How many at once; otherwise one a core")] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Whether the ledger is as it was sealed: nothing changed, removed or invented. Needs no key that opens anything.
+    """Whether the ledger is as it was sealed: nothing changed, removed or invented. Needs no key that opens anything,
+    save for comparing it with Temporal's histories, which are encrypted.
 
     Without a checkpoint from elsewhere an older copy of everything, or one sealed anew with another key, cannot be told
     from the ledger. Exit 0 when it holds; otherwise 10 altered, 11 missing, 12 truncated, 13 emptied,
@@ -56,12 +68,23 @@ def verify(
         elif not folder.is_dir():
             raise CommandError(f"{folder} is no folder with an export")
         held, findings = _verified(folder, trusted, keys, processes)
+        if held is not None and (history or temporal):
+            findings = compare(folder, asyncio.run(_remembered(history or [], temporal, data)))
+            held = None if findings else held
     if as_json:
         print_json(_as_json(held, findings, trusted))
     else:
         _print(held, findings, trusted)
     if findings:
         raise typer.Exit(EXIT[gravest(findings).kind])
+
+
+async def _remembered(files: list[Path], temporal: bool, data: Path | None) -> list[Remembered]:
+    """What histories say. To read them takes the key that they are encrypted with."""
+    master = find_place(data).master() if temporal else master_of(data)
+    converter = data_converter(master)
+    found = await remembered(each(read_histories(files)), converter)
+    return found + (await remembered(live_histories(master, CALLS, _LIVE, data), converter) if temporal else [])
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -24,7 +24,7 @@ from runtime.stack.connection import data_folder
 
 app = typer.Typer(add_completion=False)
 
-_CALLS = "WorkflowType = 'ToolCall'"
+CALLS = "WorkflowType = 'ToolCall'"
 _EXAMPLE = "Example: counterseal replay --history tests/workflows/histories/*.json"
 
 
@@ -35,14 +35,14 @@ def command(
         list[Path] | None,
         typer.Option(help="A history as exported, encoded; further FILEs may follow", show_default="live histories"),
     ] = None,
-    query: Annotated[str, typer.Option(help="Which live workflows, as a Temporal list filter")] = _CALLS,
+    query: Annotated[str, typer.Option(help="Which live workflows, as a Temporal list filter")] = CALLS,
     limit: Annotated[int, typer.Option(min=1, help="How many live workflows at most, newest first")] = 1000,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Replay recorded histories, or those of the running stack; exit 1 when one of them parts from today's code."""
     files = [*(history or []), *(more or [])]
-    histories = _read(files) if files else None
+    histories = read_histories(files) if files else None
     replayed = asyncio.run(_replay(histories, query, limit, data, quiet=as_json))
     failed = [each for each in replayed if each.problem is not None]
     if as_json:
@@ -55,7 +55,8 @@ def command(
         raise typer.Exit(1)
 
 
-def _read(files: list[Path]) -> list[WorkflowHistory]:
+def read_histories(files: list[Path]) -> list[WorkflowHistory]:
+    """Histories as Temporal's UI and command line export them. Raises CommandError."""
     histories: list[WorkflowHistory] = []
     for file in files:
         try:
@@ -70,19 +71,19 @@ def _read(files: list[Path]) -> list[WorkflowHistory]:
 async def _replay(
     histories: list[WorkflowHistory] | None, query: str, limit: int, data: Path | None, *, quiet: bool
 ) -> list[Replayed]:
-    master = _master(data, running=histories is None)
-    found = _live(master, query, limit, data) if histories is None else _each(histories)
+    master = master_of(data, running=histories is None)
+    found = live_histories(master, query, limit, data) if histories is None else each(histories)
     replayed: list[Replayed] = []
     terminal = console()
     columns = (SpinnerColumn(), TextColumn("{task.completed} histories"))
     errors = Console(stderr=True)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
         task = progress.add_task("replay", total=None)
-        async for each in replay(found, data_converter(master)):
-            replayed.append(each)
+        async for one in replay(found, data_converter(master)):
+            replayed.append(one)
             progress.advance(task)
             if not quiet:
-                terminal.print(_line(each))
+                terminal.print(_line(one))
     return replayed
 
 
@@ -92,7 +93,7 @@ def _line(each: Replayed) -> Text:
     return Text(f"PARTED  {each.workflow_id} ({each.events} events): {each.problem}")
 
 
-def _master(data: Path | None, *, running: bool) -> MasterKey:
+def master_of(data: Path | None, *, running: bool = False) -> MasterKey:
     """The key that the histories are encrypted with; recorded ones need nothing that runs."""
     named = os.environ.get("COUNTERSEAL_MASTER_KEY_FILE")
     if running and not named:
@@ -103,12 +104,14 @@ def _master(data: Path | None, *, running: bool) -> MasterKey:
         raise CommandError(str(problem)) from None
 
 
-async def _each(histories: list[WorkflowHistory]) -> AsyncIterator[WorkflowHistory]:
+async def each(histories: list[WorkflowHistory]) -> AsyncIterator[WorkflowHistory]:
     for history in histories:
         yield history
 
 
-async def _live(master: MasterKey, query: str, limit: int, data: Path | None) -> AsyncIterator[WorkflowHistory]:
+async def live_histories(
+    master: MasterKey, query: str, limit: int, data: Path | None
+) -> AsyncIterator[WorkflowHistory]:
     """The newest histories that Temporal has. Raises CommandError when it does not answer."""
     client = await open_temporal(master, data)
     try:

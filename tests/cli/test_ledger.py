@@ -131,3 +131,11 @@ async def test_nothing_is_written_into_a_folder_of_something_else(run: Run, ledg
     (tmp_path / "mine.txt").write_text("mine")
     refused = await run("ledger", "export", "--out", tmp_path)
     assert (refused.status, "is not empty and holds no export" in refused.complaint) == (1, True)
+
+
+async def test_histories_are_compared_where_they_are_given(run: Run, ledger: Ledger, request_id: str) -> None:
+    recorded = Path(__file__).parents[1] / "workflows" / "histories" / "free.json"
+    held = await run("ledger", "verify", "--history", recorded)
+    assert (held.status, held.err) == (0, "")
+    refused = await run("ledger", "verify", "--history", Path(__file__))
+    assert (refused.status, "not the JSON of a history" in refused.complaint) == (1, True)
