@@ -13,7 +13,14 @@ from ledger.cards import erased_card, open_card
 from ledger.claims import claims_on
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
-from ledger.decision_bodies import DecisionBody, open_decision, seal_decision
+from ledger.decision_bodies import (
+    DecisionBody,
+    PersonDecided,
+    body_of,
+    decision_columns,
+    decision_context,
+    open_decision,
+)
 from ledger.passkeys import accept
 from ledger.people import Standing, how_many, names_of, objection_by, objection_to, standing_of
 from ledger.queries import load
@@ -110,13 +117,15 @@ class Approvals:
             if verdict is Verdict.RECORDED:
                 verdict = await self._judge(connection, row, decision, now)
             if verdict is Verdict.RECORDED:
-                if await self._insert_decision(connection, record, decision, token, through, now):
+                event = _decided(decision, token, through, enough=False)
+                if await self._insert_decision(connection, record, event, now):
                     rows = await connection.fetch(_SQL["approved_by"], decision.approval_id)
                     approved_by = how_many([frozenset(each["persons"]) for each in rows])
                     if decision.verdict == "approve" and approved_by < record.details.people:
                         verdict = Verdict.WAITING
-                    step = _decided(decision, token, through, enough=verdict is Verdict.RECORDED)
-                    return verdict, await self._calls.write(connection, record, step, now)
+                    event = _decided(decision, token, through, enough=verdict is Verdict.RECORDED)
+                    denied = [_settled("denied", Code.USER_DENIED)] if decision.verdict == "deny" else []
+                    return verdict, await self._calls.write(connection, record, Step([event, *denied]), now)
                 verdict = Verdict.ALREADY_DECIDED
             if await connection.fetchval(_SQL["has_decision"], decision.decision_id):
                 verdict = Verdict.REPEATED
@@ -184,31 +193,14 @@ class Approvals:
         )
 
     async def _insert_decision(
-        self,
-        connection: Connection,
-        record: CallRecord,
-        decision: HumanDecision,
-        token: str,
-        through: Through | None,
-        now: datetime,
+        self, connection: Connection, record: CallRecord, event: PersonDecided, now: datetime
     ) -> bool:
         """Whether it was this person's first on the approval."""
         key = await self._keys.for_subject(connection, record.tenant, record.details.call.binding.customer_id)
-        inserted = await connection.fetchval(
-            _SQL["insert_decision"],
-            decision.decision_id,
-            decision.approval_id,
-            decision.request_id,
-            record.tenant,
-            decision.approver,
-            decision.verdict,
-            now,
-            key.key_id,
-            seal_decision(decision, token, key),
-            through,
-            decision.proof.kind if decision.proof else None,
-            decision.on_behalf_of,
-        )
+        columns = decision_columns(event, record.tenant, record.request_id, now)
+        body = body_of(event).model_dump_json().encode()
+        sealed = key.seal(body, decision_context(record.tenant, event.decision_id))
+        inserted = await connection.fetchval(_SQL["insert_decision"], *columns.values(), key.key_id, sealed)
         return inserted is not None
 
     async def amend(
@@ -422,11 +414,11 @@ def _stands(row: asyncpg.Record, now: datetime, *, paused: bool) -> Verdict:
     return Verdict.RECORDED if row["status"] == "open" else Verdict.ALREADY_DECIDED
 
 
-def _decided(decision: HumanDecision, token: str, through: Through | None, *, enough: bool) -> Step:
+def _decided(decision: HumanDecision, token: str, through: Through | None, *, enough: bool) -> PersonDecided:
     event = ApprovalDenied
     if decision.verdict == "approve":
         event = ApprovalGranted if enough else ApprovalSupported
-    decided = event(
+    return event(
         approval_id=decision.approval_id,
         decision_id=decision.decision_id,
         approver=decision.approver,
@@ -437,7 +429,6 @@ def _decided(decision: HumanDecision, token: str, through: Through | None, *, en
         through=through,
         proof=decision.proof,
     )
-    return Step([decided] if decision.verdict == "approve" else [decided, _settled("denied", Code.USER_DENIED)])
 
 
 def _settled(status: Status, code: Code) -> CallSettled:

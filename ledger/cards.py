@@ -1,5 +1,7 @@
 """What a person is shown of an approval, as it is kept."""
 
+from typing import Any
+
 import asyncpg
 
 from ledger.data_keys import DataKeys
@@ -71,34 +73,41 @@ def erased_card(row: asyncpg.Record) -> Approval:
     )
 
 
+def plain_columns(approval: Approval, keys: DataKeys) -> dict[str, Any]:
+    """The plain columns of an approval as it was asked, in the order in which statements take them."""
+    order = order_of(approval)
+    return {
+        "approval_id": approval.approval_id,
+        "request_id": approval.request_id,
+        "tenant": approval.tenant,
+        "tool": approval.tool,
+        "approvers": approval.approvers,
+        "rule": approval.rule,
+        "policy_version": approval.policy_version,
+        "action_digest": approval.action_digest,
+        "requested_at": approval.requested_at,
+        "expires_at": approval.expires_at,
+        "words": words_to_read(approval),
+        "escalates_to": approval.escalates_to,
+        "escalates_at": approval.escalates_at,
+        "agent_id": approval.agent_id,
+        "requesters": sorted(names_of(approval.agent_id, approval.actor_id, approval.owner)),
+        "amount": approval.amount,
+        "currency": approval.currency,
+        "order_index": None if order is None else order_index(keys, approval.tenant, order),
+        "customer_id": approval.customer_id,
+    }
+
+
 async def insert_approval(connection: Connection, approval: Approval, key: DataKey, keys: DataKeys) -> None:
     """Let it wait for people, who are told. `key` seals what they are shown."""
-    order = order_of(approval)
     await connection.execute(
         _SQL["insert_approval"],
-        approval.approval_id,
-        approval.request_id,
-        approval.tenant,
-        approval.tool,
-        approval.approvers,
-        approval.rule,
-        approval.policy_version,
-        approval.action_digest,
-        approval.requested_at,
-        approval.expires_at,
+        *plain_columns(approval, keys).values(),
         key.key_id,
         key.seal(approval.model_dump_json().encode(), card_context(approval.tenant, approval.approval_id)),
-        words_to_read(approval),
-        approval.escalates_to,
-        approval.escalates_at,
-        approval.agent_id,
-        sorted(names_of(approval.agent_id, approval.actor_id, approval.owner)),
-        approval.amount,
-        approval.currency,
-        None if order is None else order_index(keys, approval.tenant, order),
         FLOOD,
         _FLOOD_ALERT,
-        approval.customer_id,
     )
 
 

@@ -11,6 +11,7 @@ from functools import singledispatch
 from typing import Any
 
 from ledger.chain import GENESIS, EventRow, Head
+from ledger.decision_bodies import PersonDecided
 from ledger.records import SETTLED, CallDetails, CallRecord, UseState, trip_subject
 from schemas.codes import Code
 from schemas.decisions import Approval, ApprovalStatus
@@ -40,8 +41,6 @@ from schemas.events import (
     ReviewRequested,
 )
 from schemas.replies import Explanation, waits_until
-
-PersonDecided = ApprovalGranted | ApprovalSupported | ApprovalDenied
 
 
 class BrokenHistory(Exception):
@@ -329,13 +328,23 @@ class Use:
     state: UseState
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An approval as people were asked, and what has become of it since."""
+
+    approval: Approval
+    status: ApprovalStatus
+    expires_at: datetime
+    closed_at: datetime | None = None
+
+
 @dataclass(slots=True)
 class Projected:
     """Everything that the projections hold of one call. `decisions` with when they were made, and `views`, by
     (approval, person), with when the person first looked."""
 
     record: CallRecord
-    approvals: dict[str, Approval] = field(default_factory=dict[str, Approval])
+    approvals: dict[str, Asked] = field(default_factory=dict[str, Asked])
     decisions: list[tuple[PersonDecided, datetime]] = field(default_factory=list[tuple[PersonDecided, datetime]])
     views: dict[tuple[str, str], datetime] = field(default_factory=dict[tuple[str, str], datetime])
     uses: dict[str, Use] = field(default_factory=dict[str, Use])
@@ -362,16 +371,37 @@ class Projected:
         if changes.deadline is not None:
             self._of(changes.deadline[0], expires_at=changes.deadline[1])
         if changes.asks is not None:
-            self.approvals[changes.asks.approval_id] = changes.asks
+            asks = changes.asks
+            self.approvals[asks.approval_id] = Asked(asks, asks.status, asks.expires_at)
         if changes.decided is not None:
             self.decisions.append((changes.decided, at))
         if changes.viewed is not None:
             self.views.setdefault((changes.viewed.approval_id, changes.viewed.viewer), at)
 
     def _of(self, approval_id: str, **changes: Any) -> None:
-        if (approval := self.approvals.get(approval_id)) is None:
+        if (asked := self.approvals.get(approval_id)) is None:
             raise BrokenHistory("an event is about an approval that nobody was asked for")
-        self.approvals[approval_id] = approval.model_copy(update=changes)
+        self.approvals[approval_id] = replace(asked, **changes)
+
+
+SAYS_ALL = {
+    "approval.denied": 2,
+    "approval.granted": 2,
+    "approval.requested": 2,
+    "approval.supported": 2,
+    "call.amended": 2,
+    "call.decided": 2,
+    "call.settled": 2,
+    "effect.inspected": 2,
+    "effect.unknown": 2,
+}
+"""From which version on an event says all that the projections hold; others do from the first on. What an older one did
+not say is in the projections alone."""
+
+
+def says_all(row: EventRow) -> bool:
+    """Whether an event was written in a version that says all of it."""
+    return row.version >= SAYS_ALL.get(row.type, 1)
 
 
 def project(history: Iterable[tuple[EventRow, Event]]) -> Projected:

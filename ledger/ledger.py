@@ -19,6 +19,7 @@ from ledger.keys import MasterKey
 from ledger.notices import Notices
 from ledger.passkeys import Passkeys
 from ledger.principals import Principals
+from ledger.rebuilding import Rebuilding
 from ledger.related import Related
 from ledger.reviews import Reviews
 from ledger.rewrapping import Rewrapping
@@ -93,6 +94,7 @@ class Ledger:
     credentials: Selection
     rewrapping: Rewrapping
     erasures: Erasures
+    rebuilding: Rebuilding
 
     @classmethod
     def over(cls, database: Database, master: MasterKey) -> "Ledger":
@@ -116,6 +118,7 @@ class Ledger:
             Selection(database, Sealer(master)),
             Rewrapping(database.system, master, keys),
             Erasures(database.system, keys),
+            Rebuilding(database.system, keys),
         )
 
     def of(self, tenant: str) -> TenantLedger:

@@ -1,8 +1,8 @@
 -- name: insert_decision
 -- One decision a person and approval; the first wins. The approval, which is locked, counts how many approve it.
 WITH decision AS (
-    INSERT INTO decisions (decision_id, approval_id, request_id, tenant, approver, verdict, decided_at, key_id, body,
-                           through, proof, on_behalf_of)
+    INSERT INTO decisions (decision_id, approval_id, request_id, tenant, approver, verdict, decided_at, through, proof,
+                           on_behalf_of, key_id, body)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     ON CONFLICT DO NOTHING RETURNING decision_id, approval_id, verdict
 ), counted AS (

@@ -105,25 +105,25 @@ VALUES ($1, $2, $3, $4, 0, $5, $5, 'spent')
 
 -- name: insert_approval
 -- An approval; its group is told, and once more before the deadline; and the one above it, when it may decide as well.
--- Operators are told when it makes more than $21 of its agent wait, unless an alert that nobody has seen to says so.
+-- Operators are told when it makes more than $22 of its agent wait, unless an alert that nobody has seen to says so.
 WITH approval AS (
-    INSERT INTO approvals (approval_id, request_id, tenant, tool, status, approvers, rule, policy_version, action_digest,
-                           requested_at, expires_at, key_id, card, words, escalates_to, escalates_at, agent_id, requesters,
-                           amount, currency, order_index, customer_id)
-    VALUES ($1, $2, $3, $4, 'open', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $23)
+    INSERT INTO approvals (approval_id, request_id, tenant, tool, approvers, rule, policy_version, action_digest,
+                           requested_at, expires_at, words, escalates_to, escalates_at, agent_id, requesters, amount,
+                           currency, order_index, customer_id, key_id, card, status)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, 'open')
 ), alert AS (
     INSERT INTO alerts (tenant, request_id, kind, at)
-    SELECT $3, $2, $22, $9
-    WHERE (SELECT count(*) FROM (SELECT FROM approvals WHERE tenant = $3 AND agent_id = $16 AND status = 'open'
-                                 LIMIT $21::integer + 1) others) = $21
+    SELECT $3, $2, $23, $9
+    WHERE (SELECT count(*) FROM (SELECT FROM approvals WHERE tenant = $3 AND agent_id = $14 AND status = 'open'
+                                 LIMIT $22::integer + 1) others) = $22
       AND NOT EXISTS (SELECT FROM alerts a JOIN calls c USING (request_id)
-                      WHERE a.tenant = $3 AND a.kind = $22 AND a.seen_at IS NULL AND c.agent_id = $16)
+                      WHERE a.tenant = $3 AND a.kind = $23 AND a.seen_at IS NULL AND c.agent_id = $14)
     RETURNING alert_id
 )
 INSERT INTO notices (tenant, topic, request_id, approval_id, alert_id, tool, approvers, at, due_at)
 SELECT $3, topic, $2, $1, NULL::bigint, $4, $5, $9, $9 FROM unnest(ARRAY['approval_requested', 'approval_expiring']) topic
 UNION ALL
-SELECT $3, 'approval_requested', $2, $1, NULL, $4, $14, $9, $15::timestamptz WHERE $14::text IS NOT NULL
+SELECT $3, 'approval_requested', $2, $1, NULL, $4, $12, $9, $13::timestamptz WHERE $12::text IS NOT NULL
 UNION ALL
 SELECT $3, 'alert', $2, NULL, alert_id, $4, NULL, $9, $9 FROM alert
 

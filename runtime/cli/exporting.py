@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ledger.chain import EventRow, Head, body_context
+from ledger.chain import EventRow, Head, body_context, break_in
 from ledger.data_keys import DataKeys, KeyDestroyed
 from ledger.database import Connection
 from ledger.queries import load
-from runtime.cli.chains import break_in
 from runtime.cli.connecting import DataOption, Place, find_place, open_ledger
 from runtime.cli.errors import CommandError
 

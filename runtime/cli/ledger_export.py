@@ -1,6 +1,7 @@
 """`counterseal ledger export`."""
 
 import asyncio
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,5 +64,11 @@ def progress(what: str) -> Generator[Done]:
     """A bar on a terminal's standard error; nothing anywhere else."""
     errors = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as shown:
+    with Progress(
+        *columns,
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+        redirect_stdout=sys.stdout.isatty(),  # else what is printed meanwhile would not be in the file
+    ) as shown:
         yield Done(shown, what)

@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tokens": ("runtime.cli.tokens", "Issue, list or revoke bearer tokens."),
     "tools": ("runtime.cli.tools", "The inventory of tools, and whether it holds together."),
     "calls": ("runtime.cli.calls", "List calls, and tell what became of one."),
-    "ledger": ("runtime.cli.ledger", "Export, verify and prove what the ledger has."),
+    "ledger": ("runtime.cli.ledger", "Export, verify and prove what the ledger has, and rebuild its projections."),
     "customers": ("runtime.cli.customers", "Erase a customer."),
     "decisions": ("runtime.cli.decisions", "What people decided, as evidence that can be checked anywhere."),
     "diagnostics": ("runtime.cli.diagnostics", "Open the protected diagnostics of a request."),

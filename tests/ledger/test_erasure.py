@@ -15,12 +15,13 @@ from activities.outcomes import after_attempt
 from api.pages.story import story
 from ledger import data_keys
 from ledger.calls import UnknownCall
+from ledger.chain import break_in
 from ledger.data_keys import KeyDestroyed
 from ledger.erasure import StillOpen, customer_fingerprint, erasures_of
 from ledger.ledger import Ledger
 from ledger.principals import Principal
 from ledger.records import CallRecord
-from runtime.cli.chains import break_in, event_rows
+from runtime.cli.chains import event_rows
 from runtime.stack.postgres import Postgres
 from schemas.calls import Binding
 from schemas.diagnostics import Diagnostic

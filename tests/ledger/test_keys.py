@@ -10,13 +10,14 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ledger import data_keys, rewrapping
+from ledger.chain import break_in
 from ledger.inbox import ANYBODY, Filter
 from ledger.keys import KeyMaterialError, MasterKey, RootKey
 from ledger.ledger import Ledger
 from ledger.rewrapping import CREDENTIALS, DATA_KEYS, ORDERS, SEAL_KEYS, WAITING
 from ledger.signing import BadDecision, DecisionSigner, DecisionVerifier, verifying_keys
 from ledger.vault import Selection
-from runtime.cli.chains import break_in, event_rows
+from runtime.cli.chains import event_rows
 from schemas.decisions import Approval
 from tests.ledger.refunds import NOTE, ORDER, Refund, decide, decision, new_binding, open_ledger, parked
 

@@ -7,10 +7,10 @@ import asyncpg
 import pytest
 
 from api.pages.story import story
-from ledger.chain import EventRow
+from ledger.chain import EventRow, break_in
 from ledger.ledger import Ledger
 from ledger.records import CallRecord
-from runtime.cli.chains import break_in, event_rows
+from runtime.cli.chains import event_rows
 from runtime.stack.postgres import Postgres
 from schemas.events import Pruned
 from tests.ledger.refunds import Refund, open_ledger

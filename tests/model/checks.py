@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ledger.chain import GENESIS, event_hash
+from ledger.rebuilding import Compared
 from ledger.records import SETTLED, CallRecord
 from schemas.codes import REGISTRY
 from schemas.events import ApprovalGranted, EffectIntended, Pruned
@@ -130,6 +131,8 @@ class Watch:
         """Every call ended, or is a person's and they were told; the ledger is sound, and agrees with the gateway."""
         world = self.world
         effects = {each["operation_id"]: each for each in world.effects()}
+        for compared in await world.ground.ledger.rebuilding.of(list(self.calls)):
+            assert compared == Compared(compared.request_id), "a projection is not the fold over the events"
         for request_id, row in self.calls.items():
             record = await world.own.calls.read(request_id)
             await self._sound(record, row)
