@@ -15,7 +15,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_HTTP_TIMEOUT ?= 180
 
-.PHONY: help env browser peers demo up test chaos bench-ledger lint types imports check format docs clean
+.PHONY: help env browser peers demo up test suite chaos bench-ledger lint types imports check format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,11 @@ demo: env ## start everything and play the demo agent (ONCE=1: stop after the ru
 up: env ## start the embedded stack: Postgres, Temporal with its UI, API, worker, sandbox
 	@$(BIN)/counterseal up $(UP)
 
-test: env browser peers check ## lint, types, imports, then the whole test suite (ARGS="-k name" for a part of it)
+# The quick checks take one core for a while, in which the suite starts its servers.
+test: env browser peers ## lint, types, imports and the whole test suite (ARGS="-k name" for a part of it)
+	@$(MAKE) -j2 check suite
+
+suite:
 	@CHROMIUM="$$($(find_chromium))" $(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder $(ARGS)
 
 chaos: env ## load the stack and break it, then judge what it did (CALLS=300 MINUTES=10 SEED=…)

@@ -18,7 +18,7 @@ from tests.model.play import Played, play
 from tests.service import fresh_database
 
 EXAMPLES = 1_000
-SECONDS = 60
+SECONDS = 30
 """The suite plays no longer than that, on a machine that is slow or busy."""
 PROCESSES = 2
 
