@@ -151,9 +151,7 @@ def test_the_canonical_form_is_that_of_the_rfc() -> None:
     assert canonical(value).decode() == expected
 
 
-@pytest.mark.parametrize(
-    "value", [2**53 + 1, -(2**53) - 1, float("nan"), float("inf"), 0.1, 1.0, {"a": [{"b": -0.0}]}]
-)
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1, float("nan"), float("inf"), 0.1, 1.0, {"a": [{"b": -0.0}]}])
 def test_what_others_would_read_differently_is_not_hashed(value: Any) -> None:
     with pytest.raises(ValueError, match=r"float|representable|exceeds|bounds"):
         canonical(value)
