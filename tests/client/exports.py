@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -39,10 +40,24 @@ def events(count: int) -> list[tuple[int, EventRow]]:
     return found
 
 
-def write(folder: Path, sizes: list[int], *, segments: int = 1, rotate: int = 0, unsealed: int = 0) -> list[Seal]:
-    """Seals of so many events each. `rotate`: after which seal another key signs. Every fifth body was pruned."""
+def write(
+    folder: Path,
+    sizes: list[int],
+    *,
+    segments: int = 1,
+    rotate: int = 0,
+    unsealed: int = 0,
+    said: Callable[[Checkpoint], Checkpoint] = lambda checkpoint: checkpoint,
+    skipped: int | None = None,
+) -> list[Seal]:
+    """Seals of so many events each. `rotate`: after which seal another key signs. Every fifth body was pruned.
+
+    What a ledger that lies would sign: `said` changes each checkpoint, and `skipped` is left out of the events.
+    """
     folder.mkdir()
-    rows, frontier, signer = events(sum(sizes) + unsealed), Frontier(), key(1)
+    rows, frontier, signer = events(sum(sizes) + unsealed + (skipped is not None)), Frontier(), key(1)
+    if skipped is not None:
+        del rows[skipped]
     seals: list[Seal] = []
     for number, size in enumerate(sizes, start=1):
         own = rows[frontier.size : frontier.size + size]
@@ -50,7 +65,7 @@ def write(folder: Path, sizes: list[int], *, segments: int = 1, rotate: int = 0,
         previous = note_hash(seals[-1].checkpoint) if seals else NO_SEAL
         following = key(2).public if number == rotate else None
         at = AT + timedelta(seconds=number)
-        checkpoint = Checkpoint(ORIGIN, frontier.size, frontier.root, number, previous, at, following)
+        checkpoint = said(Checkpoint(ORIGIN, frontier.size, frontier.root, number, previous, at, following))
         ids = tuple(spans([event_id for event_id, _ in own]))
         seal = Seal(number, ids, frontier.size, tuple(frontier.peaks), signer.sign(checkpoint.text))
         signer = signer if following is None else key(2)
@@ -62,8 +77,8 @@ def write(folder: Path, sizes: list[int], *, segments: int = 1, rotate: int = 0,
     signed = [str(key(each).public) for each in ((1, 2) if rotate else (1,))]
     (folder / KEYS).write_bytes(canonical({"origin": ORIGIN, "verifier_keys": [*signed]}) + b"\n")
     settled = rows[frontier.size - 1][0] if frontier.size else 0
-    said = {"events": frontier.size, "seals": len(sizes), "unsealed": unsealed, "settled": settled}
-    (folder / END).write_bytes(canonical({**said, "at": AT.isoformat()}) + b"\n")
+    end = {"events": frontier.size, "seals": len(sizes), "unsealed": unsealed, "settled": settled}
+    (folder / END).write_bytes(canonical({**end, "at": AT.isoformat()}) + b"\n")
     return seals
 
 

@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,49 @@ def _agreed(folder: Path, altered: str, capsys: pytest.CaptureFixture[str]) -> b
     status, said = run(capsys, folder)
     assert status == refused or (status and altered in ("end.json", "keys.json")), (altered, said)
     return bool(status)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("end.json", '"events":5', '"events":6', "there are not as many events"),
+        ("end.json", '"settled":5', '"settled":"5"', "has another kind of settled"),
+        ("seals-000000.jsonl", '"number":1,', '"number":2,', "is not seal 1"),
+        ("seals-000000.jsonl", '"size":2}', '"size":3}', "seal 1: its size"),
+        ("seals-000000.jsonl", '"ids":[[1,2]]', '"ids":[[2,2],[1,1]]', "is not event 2"),
+        ("events-000000.jsonl", '"id":2,', '"id":3,', "is not event 2"),
+        ("events-000000.jsonl", '{"event"', '{ "event"', "is not a line of canonical JSON"),
+        ("unsealed.jsonl", '"id":6,', '"id":5,', "is among what was sealed"),
+    ],
+)
+def test_what_no_signature_covers_has_to_agree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, old: str, new: str, said: str
+) -> None:
+    write(tmp_path / "export", [2, 3], unsealed=1)
+    content = (tmp_path / "export" / file).read_text()
+    assert old in content
+    (tmp_path / "export" / file).write_text(content.replace(old, new, 1))
+    status, why = run(capsys, tmp_path / "export")
+    assert (status, said in why) == (1, True), why
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        ({"said": lambda each: replace(each, previous=bytes(32))}, "was made after another seal"),
+        ({"said": lambda each: replace(each, number=each.number + 1)}, "is not seal 1"),
+        ({"said": lambda each: replace(each, origin="counterseal.ledger/other")}, "is of another ledger"),
+        ({"said": lambda each: replace(each, root=bytes(32))}, "the events here are not those"),
+        ({"skipped": 3}, "does not follow event 1 of act_é0"),
+    ],
+)
+def test_a_signature_does_not_make_it_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lie: dict[str, Any], said: str
+) -> None:
+    write(tmp_path / "export", [2, 6], **lie)
+    status, why = run(capsys, tmp_path / "export")
+    assert (status, said in why) == (1, True), why
+    assert _agreed(tmp_path / "export", "", capsys)
 
 
 LEAVES = [row.hash for _, row in events(13)]
