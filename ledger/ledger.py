@@ -21,6 +21,7 @@ from ledger.passkeys import Passkeys
 from ledger.principals import Principals
 from ledger.rebuilding import Rebuilding
 from ledger.related import Related
+from ledger.retention import Pruner
 from ledger.reviews import Reviews
 from ledger.rewrapping import Rewrapping
 from ledger.seals import Seals
@@ -95,6 +96,7 @@ class Ledger:
     rewrapping: Rewrapping
     erasures: Erasures
     rebuilding: Rebuilding
+    pruner: Pruner
 
     @classmethod
     def over(cls, database: Database, master: MasterKey) -> "Ledger":
@@ -119,6 +121,7 @@ class Ledger:
             Rewrapping(database.system, master, keys),
             Erasures(database.system, keys),
             Rebuilding(database.system, keys),
+            Pruner(database.system, keys),
         )
 
     def of(self, tenant: str) -> TenantLedger:

@@ -66,8 +66,11 @@ class Healer:
         return len(due)
 
     async def prune(self) -> int:
-        """Delete the diagnostics that were kept for long enough: how many."""
-        return await self._ledger.diagnostics.prune(self._diagnostics_days)
+        """Delete the diagnostics that were kept for long enough, and bodies of events: how many."""
+        pruned = await self._ledger.pruner.prune()
+        if pruned:
+            _log.info("events_pruned", count=pruned)
+        return await self._ledger.diagnostics.prune(self._diagnostics_days) + pruned
 
     async def heal(self) -> int:
         """One pass: how many workflows were started again."""

@@ -340,6 +340,17 @@ class CustomerErased(EventBody):
     reason: str
 
 
+class EventsPruned(EventBody):
+    """Bodies of one type of events were older than they are kept: their hashes took their place. Kept on the tenant's
+    own stream."""
+
+    type: Literal["events.pruned"] = "events.pruned"
+    event_type: str
+    until: datetime
+    """Those from before then."""
+    count: int
+
+
 Event = Annotated[
     CallProposed
     | CallDecided
@@ -369,7 +380,8 @@ Event = Annotated[
     | BreakerTripped
     | EgressDenied
     | DiagnosticOpened
-    | CustomerErased,
+    | CustomerErased
+    | EventsPruned,
     Field(discriminator="type"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

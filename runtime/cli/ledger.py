@@ -5,6 +5,7 @@ import typer
 from runtime.cli.ledger_export import export
 from runtime.cli.ledger_proofs import checkpoint, prove, rotate_key
 from runtime.cli.ledger_rebuild import rebuild
+from runtime.cli.ledger_retention import retention
 from runtime.cli.ledger_verify import verify
 
 app = typer.Typer(
@@ -17,3 +18,4 @@ app.command(epilog="Example: counterseal ledger checkpoint --out kept/checkpoint
 app.command(epilog="Example: counterseal ledger prove act_0123456789abcdef0123456789abcdef 3 --out proof.json")(prove)
 app.command(name="rotate-key", epilog="Example: counterseal ledger rotate-key")(rotate_key)
 app.command(epilog="Example: counterseal ledger rebuild --check")(rebuild)
+app.command(epilog="Example: counterseal ledger retention approval.viewed --days 400")(retention)
