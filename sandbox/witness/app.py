@@ -80,7 +80,7 @@ class Witness:
             if signer is None:
                 raise Refused(403, "no key signed that, of those that are trusted for this log")
             _compare(submission, seen)
-            after = dataclasses.replace(seen, size=checkpoint.size, root=checkpoint.root, text=checkpoint.text)
+            after = dataclasses.replace(seen, size=checkpoint.size, root=checkpoint.root, note=checkpoint.note)
             after = _rotated(after, checkpoint, signer)
             if after != seen:
                 self._folder.keep(checkpoint.origin, after)

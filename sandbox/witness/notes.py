@@ -78,8 +78,9 @@ class LogKey:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint and its signatures; `text` is what was signed."""
+    """A checkpoint and its signatures: `note` is all of it, `text` what was signed."""
 
+    note: str
     text: str
     origin: str
     size: int
@@ -99,7 +100,7 @@ class Checkpoint:
         signed = tuple((each[1], unbase64(each[2])) for each in read if each is not None)
         if len(signed) != len(read) or any(len(signature) < 5 for _, signature in signed):
             raise Malformed("that is no signature")
-        return cls(f"{text}\n", lines[0], size_in(lines[1]), hash_in(lines[2]), tuple(lines[3:]), signed)
+        return cls(note, f"{text}\n", lines[0], size_in(lines[1]), hash_in(lines[2]), tuple(lines[3:]), signed)
 
     def signer(self, keys: Iterable[LogKey]) -> LogKey | None:
         """Which of these keys signed it. None where none did, or where one is named and did not."""

@@ -27,9 +27,14 @@ class Seen:
 
     size: int = 0
     root: bytes = EMPTY
-    text: str = ""
+    note: str = ""
     followed: frozenset[LogKey] = frozenset()
     retired: frozenset[LogKey] = frozenset()
+
+    @property
+    def text(self) -> str:
+        """What was signed."""
+        return self.note.rpartition("\n\n")[0] + "\n"
 
 
 class Folder:
@@ -74,8 +79,13 @@ class Folder:
         kept = _read(path)
         try:
             keys = {name: frozenset(LogKey.parse(key) for key in kept[name]) for name in ("followed", "retired")}
-            found = Seen(kept["size"], bytes.fromhex(kept["root"]), kept["text"], **keys)
-            if kept["origin"] != origin or type(found.size) is not int or len(found.root) != 32:
+            found = Seen(kept["size"], bytes.fromhex(kept["root"]), kept["note"], **keys)
+            if (
+                kept["origin"] != origin
+                or type(found.size) is not int
+                or type(found.note) is not str
+                or len(found.root) != 32
+            ):
                 raise ValueError
         except (KeyError, TypeError, ValueError, Malformed):
             raise Unusable(f"{path.name} is damaged") from None
@@ -84,7 +94,7 @@ class Folder:
     def keep(self, origin: str, seen: Seen) -> None:
         """On disk when this returns. Raises OSError."""
         keys = {"followed": sorted(map(str, seen.followed)), "retired": sorted(map(str, seen.retired))}
-        state = {"origin": origin, "size": seen.size, "root": seen.root.hex(), "text": seen.text, **keys}
+        state = {"origin": origin, "size": seen.size, "root": seen.root.hex(), "note": seen.note, **keys}
         self._write(self._of(origin), state)
 
     def _of(self, origin: str) -> Path:

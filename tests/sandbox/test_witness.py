@@ -154,6 +154,7 @@ async def test_it_forgets_nothing(tmp_path: Path) -> None:
     assert await again.add(5, note(6)) == 200
     assert {oct(path.stat().st_mode & 0o777) for path in (tmp_path / "data").iterdir()} == {"0o600"}
     (state,) = (tmp_path / "data").glob("log-*.json")
+    assert json.loads(state.read_text())["note"] == note(6)
     state.write_text(state.read_text()[:-20])
     with pytest.raises(Unusable):
         Asked(tmp_path / "data")
