@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ledger.cards import insert_approval
-from ledger.chain import EventRow, Head, extend, open_event
+from ledger.chain import EventRow, Head, extend, opened
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.folding import advanced
-from ledger.keys import DataKey
 from ledger.queries import load
 from ledger.records import CallRecord, Step, details_context, open_record
 from schemas.codes import Status
-from schemas.events import Pruned, Recorded
+from schemas.events import Recorded
 
 _SQL = load("calls")
 _APPROVALS = load("approvals")
@@ -167,7 +166,7 @@ class Calls:
                 raise UnknownCall(request_id)
             rows = [EventRow(**{name: fields[name] for name in EventRow.__slots__}) for fields in found]
             keys = await self._keys.left(connection, {row.key_id for row in rows})
-            return [(row, _opened(row, keys.get(row.key_id))) for row in rows]
+            return [(row, opened(row, keys.get(row.key_id))) for row in rows]
 
     async def rows(self, request_id: str) -> list[EventRow]:
         """The events of a call in order, as they are stored; empty when there are none."""
@@ -211,12 +210,6 @@ class Calls:
         """(request id, workflow id, status, changed at) of calls that should be running, after a cursor."""
         rows = await self._pool.fetch(_SQL["open_calls"], seconds, *after, limit)
         return [(row["request_id"], row["workflow_id"], row["status"], row["updated_at"]) for row in rows]
-
-
-def _opened(row: EventRow, key: DataKey | None) -> Recorded:
-    if row.body is None or key is None:
-        return Pruned(type=row.type, erased=row.body is not None)
-    return open_event(row, key)
 
 
 def columns(rows: Sequence[EventRow]) -> tuple[list[object], ...]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from ledger.keys import DataKey
 from schemas.canonical import canonical
-from schemas.events import Event
+from schemas.events import Event, Pruned, Recorded
 from schemas.upcasting import read_event
 
 GENESIS = bytes(32)
@@ -47,6 +47,13 @@ def open_event(row: EventRow, key: DataKey) -> Event:
     """The event of a row that has its body, whatever version it was written in. Raises UnknownEvent."""
     context = body_context(row.tenant, row.request_id, row.n, row.type, row.version)
     return read_event(row.type, row.version, key.open(row.body or b"", context))
+
+
+def opened(row: EventRow, key: DataKey | None) -> Recorded:
+    """The event of a row; that it is gone where its body is, or its customer's key."""
+    if row.body is None or key is None:
+        return Pruned(type=row.type, erased=row.body is not None)
+    return open_event(row, key)
 
 
 def body_digest(row: EventRow) -> bytes:

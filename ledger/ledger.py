@@ -18,6 +18,7 @@ from ledger.inbox import Inbox
 from ledger.keys import MasterKey
 from ledger.notices import Notices
 from ledger.passkeys import Passkeys
+from ledger.policies import Policies
 from ledger.principals import Principals
 from ledger.rebuilding import Rebuilding
 from ledger.related import Related
@@ -68,9 +69,9 @@ class TenantLedger:
             Gates(pool),
             Notices(pool),
             Related(pool, keys),
-            Passkeys(pool),
+            Passkeys(pool, keys),
             Claims(pool),
-            Delegations(pool),
+            Delegations(pool, keys),
         )
 
 
@@ -89,6 +90,7 @@ class Ledger:
     alerts: Alerts
     notices: Notices
     switches: Switches
+    policies: Policies
     streams: Streams
     seals: Seals
     vault: Vault
@@ -105,7 +107,7 @@ class Ledger:
         return cls(
             database,
             keys,
-            Principals(database),
+            Principals(database, keys),
             Attempts(database),
             everyones.admissions,
             everyones.approvals,
@@ -114,6 +116,7 @@ class Ledger:
             everyones.alerts,
             everyones.notices,
             Switches(database.reserved, keys),
+            Policies(database.system, keys),
             Streams(database.system, keys),
             Seals(database.system, master),
             Vault(database.system, Sealer(master)),

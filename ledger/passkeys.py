@@ -1,5 +1,6 @@
 """People's passkeys: the public keys of their authenticators, and the nonces that challenges are made of."""
 
+import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,9 +8,12 @@ from datetime import datetime
 from webauthn import base64url_to_bytes
 
 from ledger.assertions import BadAssertion, check_assertion
+from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.queries import load
+from ledger.streams import access_of, append, recorded
 from schemas.decisions import HumanDecision
+from schemas.events import PasskeyAdded, PasskeyRemoved
 
 _SQL = load("passkeys")
 NONCE_SECONDS = 300
@@ -38,8 +42,9 @@ def approving(approval_id: str) -> str:
 class Passkeys:
     """Those of one tenant's people."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, keys: DataKeys) -> None:
         self._pool = pool
+        self._keys = keys
 
     async def of(self, tenant: str, username: str) -> list[Passkey]:
         return [Passkey(**row) for row in await self._pool.fetch(_SQL["passkeys_of"], tenant, username)]
@@ -48,14 +53,23 @@ class Passkeys:
         self, tenant: str, username: str, *, credential_id: bytes, name: str, public_key: bytes, sign_count: int
     ) -> bool:
         """Whether it was new: one authenticator's key belongs to one account."""
-        made = await self._pool.fetchval(
-            _SQL["add_passkey"], credential_id, tenant, username, name, public_key, sign_count
-        )
-        return made is True
+        async with recorded(self._pool, self._keys, tenant) as connection:
+            made = await connection.fetchval(
+                _SQL["add_passkey"], credential_id, tenant, username, name, public_key, sign_count
+            )
+            if made is True:
+                event = PasskeyAdded(username=username, credential=_fingerprint(credential_id))
+                await append(connection, self._keys, tenant, access_of(tenant), [event])
+            return made is True
 
     async def remove(self, tenant: str, username: str, credential_id: bytes) -> bool:
         """Whether they had it."""
-        return await self._pool.fetchval(_SQL["remove_passkey"], tenant, username, credential_id) is True
+        async with recorded(self._pool, self._keys, tenant) as connection:
+            removed = await connection.fetchval(_SQL["remove_passkey"], tenant, username, credential_id) is True
+            if removed:
+                event = PasskeyRemoved(username=username, credential=_fingerprint(credential_id))
+                await append(connection, self._keys, tenant, access_of(tenant), [event])
+            return removed
 
     async def new_nonce(self, tenant: str, username: str, purpose: str) -> str:
         """256 random bits in base64url, good once and for NONCE_SECONDS."""
@@ -66,6 +80,10 @@ class Passkeys:
     async def take_nonce(self, tenant: str, username: str, purpose: str, nonce: str) -> bool:
         """Whether it was made for them and for that, was not taken before, and is in time."""
         return await self._pool.fetchval(_SQL["take_nonce"], nonce, tenant, username, purpose) is True
+
+
+def _fingerprint(credential_id: bytes) -> str:
+    return hashlib.sha256(credential_id).hexdigest()
 
 
 async def accept(connection: Connection, decision: HumanDecision) -> bool:

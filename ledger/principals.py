@@ -12,12 +12,15 @@ import asyncpg
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from ledger.data_keys import DataKeys
 from ledger.database import Database
 from ledger.delegations import Delegations
 from ledger.identities import Identities, Identity, Refusal
 from ledger.people import NOBODY, Standing, standing_of
 from ledger.queries import load
+from ledger.streams import access_of, append, recorded
 from schemas.calls import Binding
+from schemas.events import TokenIssued, TokenRevoked, UserAdded, UserDisabled
 from schemas.ids import new_run_id
 
 _SQL = load("principals")
@@ -28,6 +31,8 @@ HASHER = PasswordHasher()
 # knows, and made beforehand: it would cost every process a tenth of a second and 64 MiB at its start.
 NOBODYS_HASH = "$argon2id$v=19$m=65536,t=3,p=4$T/XOjenBseoVaCk7ZyiZ9g$MJ3g+DiJd6TwL+HvFrszjpbO17UxtMXMbLUi1LC4sAk"
 _HASHES_AT_ONCE = 4
+SERVICE = "counterseal"
+"""Who did what nobody else is named for."""
 # 128 bits in base64url.
 _SHORTEST = 22
 
@@ -106,12 +111,13 @@ def token_hash(token: str) -> bytes:
 class Principals:
     """Everyone and everything that can authenticate."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, keys: DataKeys) -> None:
         self._database = database
+        self._keys = keys
         # A hash takes tens of milliseconds and 64 MiB by design: off the event loop, and only a few at a time.
         self._hashing = asyncio.Semaphore(_HASHES_AT_ONCE)
         self.identities = Identities(database)
-        self.delegations = Delegations(database.system)
+        self.delegations = Delegations(database.system, keys)
 
     async def authenticate(self, token: str) -> Principal | None:
         """Who holds this token now; None when it is unknown, expired, revoked, or its holder is disabled.
@@ -148,9 +154,10 @@ class Principals:
         token: str | None = None,
         expires_at: datetime | None = None,
         owner: str | None = None,
+        by: str = SERVICE,
     ) -> tuple[str, str]:
-        """(token id, token). `token` gives a known value, for seeding; it is stored once. `owner`: who answers for a
-        service's agents.
+        """(token id, token), made by whom `by` names. `token` gives a known value, for seeding; it is stored once.
+        `owner`: who answers for a service's agents.
 
         Raises ValueError for a value that has not even the length of 128 bits.
         """
@@ -158,14 +165,28 @@ class Principals:
         if len(value) < _SHORTEST:
             raise ValueError("a token must be random, and have 128 bits at least")
         token_id = f"tok_{secrets.token_hex(8)}"
-        await self._database.tenant(tenant).execute(
-            _SQL["insert_token"], token_id, token_hash(value), kind, tenant, principal, None, expires_at, owner
+        issued = TokenIssued(
+            token_id=token_id, kind=kind, principal=principal, owner=owner, expires_at=expires_at, by=by
         )
+        async with recorded(self._database.tenant(tenant), self._keys, tenant) as connection:
+            made = await connection.fetchval(
+                _SQL["insert_token"], token_id, token_hash(value), kind, tenant, principal, None, expires_at, owner
+            )
+            if made is not None:
+                await append(connection, self._keys, tenant, access_of(tenant), [issued])
         return token_id, value
 
-    async def revoke(self, token_id: str) -> bool:
+    async def revoke(self, token_id: str, *, by: str = SERVICE) -> bool:
         """Whether there was such a token unrevoked. A run ends with its own token and with the one that opened it."""
-        return await self._database.system.fetchval(_SQL["revoke_token"], token_id) is not None
+        tenant = await self._database.system.fetchval(_SQL["tenant_of_token"], token_id)
+        if tenant is None:
+            return False
+        async with recorded(self._database.system, self._keys, tenant) as connection:
+            row = await connection.fetchrow(_SQL["revoke_token"], token_id)
+            if row is not None and row["kind"] != "run":
+                revoked = TokenRevoked(token_id=token_id, kind=row["kind"], principal=row["principal"], by=by)
+                await append(connection, self._keys, tenant, access_of(tenant), [revoked])
+            return row is not None
 
     async def revoke_run(self, service: Principal, run_id: str) -> datetime | None:
         """When the run ended: now, or when it was revoked before. None when this service opened no such run."""
@@ -199,23 +220,41 @@ class Principals:
         return OpenedRun(run_id, token, expires_at)
 
     async def add_user(
-        self, tenant: str, username: str, display_name: str, password: str, roles: Sequence[str]
+        self,
+        tenant: str,
+        username: str,
+        display_name: str,
+        password: str,
+        roles: Sequence[str],
+        *,
+        by: str = SERVICE,
     ) -> bool:
         """Whether the person was new; an existing account is left as it is."""
         async with self._hashing:
             hashed = await asyncio.to_thread(HASHER.hash, password)
-        added = await self._database.tenant(tenant).fetchval(
-            _SQL["upsert_user"], tenant, username.lower(), display_name, hashed, list(roles)
-        )
-        return added is not None
+        async with recorded(self._database.tenant(tenant), self._keys, tenant) as connection:
+            added = await connection.fetchval(
+                _SQL["upsert_user"], tenant, username.lower(), display_name, hashed, list(roles)
+            )
+            if added is not None:
+                event = UserAdded(username=username.lower(), roles=tuple(roles), by=by)
+                await append(connection, self._keys, tenant, access_of(tenant), [event])
+            return added is not None
 
     async def users(self) -> list[asyncpg.Record]:
         return await self._database.system.fetch(_SQL["list_users"])
 
-    async def disable_user(self, username: str) -> list[str]:
+    async def disable_user(self, username: str, *, by: str = SERVICE) -> list[str]:
         """Shut out whose account this is; the accounts of theirs that were open until now."""
-        rows = await self._database.system.fetch(_SQL["disable_user"], username.lower())
-        return [row["username"] for row in rows]
+        tenant = await self.delegations.tenant_of(username)
+        if tenant is None:
+            return []
+        async with recorded(self._database.system, self._keys, tenant) as connection:
+            names = [row["username"] for row in await connection.fetch(_SQL["disable_user"], username.lower())]
+            if names:
+                events = [UserDisabled(username=name, by=by) for name in names]
+                await append(connection, self._keys, tenant, access_of(tenant), events)
+            return names
 
     async def sign_in(self, username: str, password: str, *, seconds: int = 8 * 3600) -> tuple[str, Person] | None:
         """(session secret, person) when the password is right; None otherwise, after the same work."""

@@ -1,16 +1,17 @@
 """Events that belong to no call: each kind on a stream of its own, chained as a call's events are."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import astuple
 from datetime import datetime, timedelta
 
 import asyncpg
 
-from ledger.chain import GENESIS, Head, body_context, extend
+from ledger.chain import GENESIS, EventRow, Head, body_context, extend, opened
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.queries import load
-from schemas.events import Event
+from schemas.events import Event, Recorded
 from schemas.upcasting import read_event
 
 _SQL = load("streams")
@@ -40,6 +41,30 @@ async def append(connection: Connection, keys: DataKeys, tenant: str, stream: st
         await connection.execute(_SQL["append_to_stream"], *astuple(row))
 
 
+def access_of(tenant: str) -> str:
+    """Where it is kept who was given what in a tenant: tokens, accounts, passkeys, delegations."""
+    return f"access/{tenant}"
+
+
+@asynccontextmanager
+async def recorded(pool: Pool, keys: DataKeys, tenant: str) -> AsyncGenerator[Connection]:
+    """A transaction in which something can be changed and appended to a stream of the tenant together."""
+    async with pool.acquire() as connection:
+        await keys.for_subject(connection, tenant, NO_CUSTOMER)
+        async with connection.transaction():
+            yield connection
+
+
+async def last_of(connection: Connection, keys: DataKeys, stream: str) -> Recorded | None:
+    """The last event of a stream, which nobody appends to until the transaction ends."""
+    await connection.execute(_SQL["lock_stream"], stream)
+    found = await connection.fetchrow(_SQL["last_in_stream"], stream)
+    if found is None:
+        return None
+    row = EventRow(**{name: found[name] for name in EventRow.__slots__})
+    return opened(row, (await keys.left(connection, {row.key_id})).get(row.key_id))
+
+
 class Streams:
     """The streams, written and read outside of any other change."""
 
@@ -53,6 +78,20 @@ class Streams:
             await self._keys.for_subject(connection, tenant, NO_CUSTOMER)
             async with connection.transaction():
                 await append(connection, self._keys, tenant, stream, [event])
+
+    async def all_of(self, streams: Sequence[str]) -> list[tuple[EventRow, Recorded]]:
+        """Every event of these streams, as far as they can be read, in the order of time."""
+        async with self._pool.acquire() as connection:
+            rows = [
+                EventRow(**{name: found[name] for name in EventRow.__slots__})
+                for found in await connection.fetch(_SQL["events_of_streams"], list(streams))
+            ]
+            keys = await self._keys.left(connection, {row.key_id for row in rows})
+            return [(row, opened(row, keys.get(row.key_id))) for row in rows]
+
+    async def tenants(self) -> list[str]:
+        """Everybody who has accounts or tokens."""
+        return [row["tenant"] for row in await self._pool.fetch(_SQL["tenants"])]
 
     async def recent(self, stream: str, since: timedelta, limit: int) -> list[tuple[datetime, Event]]:
         """The newest events of a stream with their times, newest first."""

@@ -13,7 +13,7 @@ from api.diagnosing import EdgeDiagnostics
 from api.limits import Limits, Pace
 from api.waiting import Waiters
 from ledger.signing import DecisionSigner
-from runtime.assembly import activity_services, core
+from runtime.assembly import activity_services, core, publish
 from runtime.logs import start_logging
 from runtime.openid import openid_provider
 from runtime.policy import load_checked
@@ -94,6 +94,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 services = await stack.enter_async_context(
                     activity_services(built, inline=True, committed=waiters.hint)
                 )
+                await publish(built, services.policy, by="api")
                 await stack.enter_async_context(workflow_worker(built.temporal, services))
             yield
 

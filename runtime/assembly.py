@@ -25,6 +25,7 @@ from ledger.ledger import Ledger
 from ledger.seals import SealBroken
 from ledger.signing import DecisionVerifier
 from ledger.vault import Selection
+from policy.model import Policy
 from runtime.checkpoints import CheckpointFile, CheckpointFileBroken
 from runtime.codec import data_converter
 from runtime.crashing import crash_at
@@ -134,6 +135,11 @@ async def activity_services(
             reached=crash_at(settings.crash_points),
             telling=telling,
         )
+
+
+async def publish(core: Core, policy: Policy, *, by: str) -> None:
+    """Have it in the ledger by which policy this process decides, unless that was the last already."""
+    await core.ledger.policies.publish(policy.version, policy.document.model_dump_json(exclude_defaults=True), by=by)
 
 
 class _Elsewhere:

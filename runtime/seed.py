@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ledger.data_keys import DataKeys
 from ledger.database import connect
 from ledger.keys import MasterKey
 from ledger.principals import Principals
@@ -19,14 +20,15 @@ async def seed(
     systems into the vault; repeating it changes nothing."""
     database = await connect(database_url, maximum=2)
     try:
-        principals = Principals(database)
+        master = MasterKey.from_file(master_key)
+        principals = Principals(database, DataKeys(master))
         await principals.issue("service", _TENANT, "demo-runtime", token=credentials["service_token"])
         await principals.issue("operator", _TENANT, "operator", token=credentials["operator_token"])
         for approver in credentials["approvers"]:
             name = approver["username"]
             await principals.add_user(_TENANT, name, name.title(), approver["password"], ["approver", "finance"])
             await principals.issue("approver", _TENANT, name, token=approver["token"])
-        vault = Vault(database.system, Sealer(MasterKey.from_file(master_key)))
+        vault = Vault(database.system, Sealer(master))
         for system, key in system_keys.items():
             await vault.put_once(system, key, by="counterseal up")
     finally:

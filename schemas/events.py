@@ -272,6 +272,93 @@ class SwitchChanged(EventBody):
     deadlines: Literal["pause", "run"]
 
 
+class TokenIssued(EventBody):
+    """A token was made for a service, an approver or an operator; a run's own belongs to its run. Kept on the tenant's
+    stream of who was given what, as are the other events of accounts."""
+
+    type: Literal["token.issued"] = "token.issued"
+    token_id: str
+    kind: str
+    principal: str
+    owner: str | None
+    expires_at: datetime | None
+    by: str
+
+
+class TokenRevoked(EventBody):
+    """A token was revoked, by itself or with the account that it belongs to."""
+
+    type: Literal["token.revoked"] = "token.revoked"
+    token_id: str
+    kind: str
+    principal: str
+    by: str
+
+
+class UserAdded(EventBody):
+    """A person got an account."""
+
+    type: Literal["user.added"] = "user.added"
+    username: str
+    roles: tuple[str, ...]
+    by: str
+
+
+class UserDisabled(EventBody):
+    """An account was shut out, with its sessions and tokens."""
+
+    type: Literal["user.disabled"] = "user.disabled"
+    username: str
+    by: str
+
+
+class PasskeyAdded(EventBody):
+    """A person added a passkey. `credential` is the SHA-256 of its id, in hexadecimal."""
+
+    type: Literal["passkey.added"] = "passkey.added"
+    username: str
+    credential: str
+
+
+class PasskeyRemoved(EventBody):
+    """A person removed a passkey."""
+
+    type: Literal["passkey.removed"] = "passkey.removed"
+    username: str
+    credential: str
+
+
+class DelegationMade(EventBody):
+    """Somebody may decide in another's place for a time."""
+
+    type: Literal["delegation.made"] = "delegation.made"
+    delegation_id: str
+    delegator: str
+    delegate: str
+    starts_at: datetime
+    ends_at: datetime
+    reason: str
+    by: str
+
+
+class DelegationEnded(EventBody):
+    """A delegation was ended before its time."""
+
+    type: Literal["delegation.ended"] = "delegation.ended"
+    delegation_id: str
+    delegator: str
+    delegate: str
+    by: str
+
+
+class PolicyPublished(EventBody):
+    """A process began to decide by another policy than was published last. Kept on everyone's stream of policies."""
+
+    type: Literal["policy.published"] = "policy.published"
+    policy_version: str
+    by: str
+
+
 class CallCancelled(EventBody):
     """The requester withdrew the parked call."""
 
@@ -374,6 +461,15 @@ Event = Annotated[
     | ReviewRequested
     | ReviewConcluded
     | SwitchChanged
+    | TokenIssued
+    | TokenRevoked
+    | UserAdded
+    | UserDisabled
+    | PasskeyAdded
+    | PasskeyRemoved
+    | DelegationMade
+    | DelegationEnded
+    | PolicyPublished
     | CallCancelled
     | CallSettled
     | LimitHit

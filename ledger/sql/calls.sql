@@ -228,9 +228,6 @@ SELECT status, count(*) AS count FROM calls WHERE tenant = $1 GROUP BY status
 SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash
 FROM events WHERE request_id = $1 ORDER BY n
 
--- name: publish_policy
-INSERT INTO policies (version, source) VALUES ($1, $2) ON CONFLICT DO NOTHING
-
 -- name: seals_of_call
 -- Which seal each event of a call is in.
 SELECT e.n, s.number FROM events e JOIN seals s ON s.ids @> e.id WHERE e.request_id = $1

@@ -10,7 +10,7 @@ RETURNING delegation_id
 -- What has ended has ended.
 UPDATE delegations SET revoked_at = now()
 WHERE delegation_id = $1 AND tenant = $2 AND ($3::text IS NULL OR delegator = $3) AND revoked_at IS NULL AND ends_at > now()
-RETURNING delegation_id
+RETURNING delegation_id, delegator, delegate
 
 -- name: delegations
 -- What is lent now or will be, by somebody or to them (or anybody), the first to end first.

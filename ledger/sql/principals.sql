@@ -14,7 +14,10 @@ WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expire
 -- name: insert_token
 -- A token by its hash.
 INSERT INTO tokens (token_id, hash, kind, tenant, principal, run_id, expires_at, owner)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (hash) DO NOTHING
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (hash) DO NOTHING RETURNING token_id
+
+-- name: tenant_of_token
+SELECT tenant FROM tokens WHERE token_id = $1
 
 -- name: list_tokens
 -- Tokens without their hashes, newest first; run tokens belong to their runs.
@@ -24,11 +27,11 @@ ORDER BY created_at DESC, token_id
 -- name: revoke_token
 -- Revoke by id; with its token a run ends.
 WITH token AS (
-    UPDATE tokens SET revoked_at = now() WHERE token_id = $1 AND revoked_at IS NULL RETURNING token_id, run_id
+    UPDATE tokens SET revoked_at = now() WHERE token_id = $1 AND revoked_at IS NULL RETURNING token_id, run_id, kind, principal
 ), run AS (
     UPDATE runs SET revoked_at = now() FROM token WHERE runs.run_id = token.run_id AND runs.revoked_at IS NULL
 )
-SELECT token_id FROM token
+SELECT token_id, kind, principal FROM token
 
 -- name: revoke_run
 -- End a run that a service of this name opened; the first time counts.

@@ -17,3 +17,15 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 SELECT tenant, n, type, version, at, key_id, body FROM events
 WHERE request_id = $1 AND at > now() - $2::interval AND body IS NOT NULL
 ORDER BY n DESC LIMIT $3
+
+-- name: events_of_streams
+-- Of these streams everything, in the order of time.
+SELECT tenant, request_id, n, type, version, at, key_id, body, body_hash, previous, hash FROM events
+WHERE request_id = ANY($1::text[]) ORDER BY at, request_id, n
+
+-- name: tenants
+SELECT tenant FROM users UNION SELECT tenant FROM tokens ORDER BY tenant
+
+-- name: last_in_stream
+SELECT tenant, request_id, n, type, version, at, key_id, body, body_hash, previous, hash FROM events
+WHERE request_id = $1 ORDER BY n DESC LIMIT 1

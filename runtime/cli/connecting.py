@@ -42,7 +42,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON")]
 
 
 class _Settings(BaseSettings):
-    """The part of the settings that says where the ledger is; `migrate` and accounts need no key."""
+    """The part of the settings that says where the ledger is; `migrate` needs no key."""
 
     model_config = SettingsConfigDict(env_prefix="COUNTERSEAL_", extra="ignore", frozen=True)
 
@@ -176,13 +176,8 @@ def with_ledger(data: Path | None, work: Callable[[Ledger], Coroutine[Any, Any, 
 
 
 def with_principals(data: Path | None, work: Callable[[Principals], Coroutine[Any, Any, T]]) -> T:
-    """Run `work` on the accounts and tokens; no key is needed for them."""
-
-    async def run() -> T:
-        async with open_database(find_place(data)) as database:
-            return await work(Principals(database))
-
-    return asyncio.run(run())
+    """Run `work` on the accounts and tokens; every change of them is an event, for which the key is needed."""
+    return with_ledger(data, lambda ledger: work(ledger.principals))
 
 
 def whoami() -> str:

@@ -13,7 +13,7 @@ from ledger.gates import GateReport, Gates
 from ledger.ledger import Ledger
 from ledger.periods import Period, half_open, period, zone_named
 from ledger.refunds import Books, RefundReport, Refunds
-from runtime.cli import gate_report, reconciling, refund_books, refund_report
+from runtime.cli import access_report, gate_report, reconciling, refund_books, refund_report
 from runtime.cli.connecting import DataOption, JsonOption, with_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.output import print_json
@@ -136,6 +136,17 @@ def refunds(
     else:
         refund_books.show(books, dimensions, where)
         refund_report.show(asked)
+
+
+@app.command(epilog="Example: counterseal report access --tenant acme --json")
+def access(tenant: Tenant = None, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Say who was given what and when: tokens, accounts, passkeys, delegations; and which switches were turned and
+    which policies decided."""
+    found = with_ledger(data, lambda ledger: access_report.read(ledger, tenant))
+    if as_json:
+        print_json(access_report.as_json(found))
+    else:
+        access_report.show(found)
 
 
 def _reconcile(data: Path | None, tools: list[str], tenant: str | None, span: Period, *, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from ledger.principals import Principals, TokenKind
-from runtime.cli.connecting import DataOption, JsonOption, with_principals
+from runtime.cli.connecting import DataOption, JsonOption, whoami, with_principals
 from runtime.cli.errors import CommandError
 from runtime.cli.output import console, instant, print_json, table
 
@@ -49,7 +49,9 @@ def issue(
         holder = principal.lower() if kind is Kind.APPROVER else principal
         if kind is Kind.APPROVER:
             await _check_person(principals, holder, tenant)
-        return await principals.issue(cast(TokenKind, kind.value), tenant, holder, expires_at=expires_at, owner=owner)
+        return await principals.issue(
+            cast(TokenKind, kind.value), tenant, holder, expires_at=expires_at, owner=owner, by=f"cli:{whoami()}"
+        )
 
     token_id, token = with_principals(data, work)
     if as_json:
@@ -76,7 +78,7 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
 @app.command(epilog="Example: counterseal tokens revoke tok_0123456789abcdef")
 def revoke(token_id: Annotated[str, typer.Argument(help="The id, as listed")], data: DataOption = None) -> None:
     """Revoke a token; the very next request with it is refused. Runs that it opened end with it."""
-    if not with_principals(data, lambda principals: principals.revoke(token_id)):
+    if not with_principals(data, lambda principals: principals.revoke(token_id, by=f"cli:{whoami()}")):
         raise CommandError(f"there is no unrevoked token {token_id}")
     typer.echo(f"revoked {token_id}")
 

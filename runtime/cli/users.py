@@ -42,7 +42,9 @@ def add(
         raise typer.BadParameter("a username has 1 to 64 printable ASCII characters")
     password = _password()
     roles = role or ["finance"]
-    added = with_principals(data, lambda people: people.add_user(tenant, username, name or username, password, roles))
+    added = with_principals(
+        data, lambda people: people.add_user(tenant, username, name or username, password, roles, by=f"cli:{whoami()}")
+    )
     if not added:
         raise CommandError(f"there already is a user {username.lower()}; nothing was changed")
     typer.echo(f"added {username.lower()} ({', '.join(roles)})")
@@ -73,7 +75,7 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
 @app.command(epilog="Example: counterseal users disable ana")
 def disable(username: Annotated[str, typer.Argument(help="Who")], data: DataOption = None) -> None:
     """Shut a person out at once, with all their accounts: no sign-in, no session, no token is good any more."""
-    disabled = with_principals(data, lambda people: people.disable_user(username))
+    disabled = with_principals(data, lambda people: people.disable_user(username, by=f"cli:{whoami()}"))
     if not disabled:
         raise _unknown(username, enabled=True)
     typer.echo(f"disabled {', '.join(disabled)}")
@@ -209,7 +211,9 @@ def undelegate(
     async def end(people: Principals) -> int:
         found = await people.delegations.of(None, username.lower())
         theirs = [each for each in found if (each.delegator, each.delegate) == (username.lower(), other.lower())]
-        return sum([await people.delegations.revoke(each.tenant, each.delegation_id) for each in theirs])
+        return sum(
+            [await people.delegations.revoke(each.tenant, each.delegation_id, by=f"cli:{whoami()}") for each in theirs]
+        )
 
     if not with_principals(data, end):
         raise CommandError(f"{other.lower()} does not decide for {username.lower()}; nothing was changed")

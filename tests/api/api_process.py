@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from ledger.data_keys import DataKeys
 from ledger.database import connect
+from ledger.keys import MasterKey
 from ledger.principals import Principal, Principals
 from runtime.stack.ports import PortClaims
 from runtime.stack.postgres import Postgres
@@ -41,10 +43,10 @@ class ApiProcess:
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
 
 
-async def _issue(database_url: str) -> dict[str, str]:
+async def _issue(database_url: str, master: MasterKey) -> dict[str, str]:
     database = await connect(database_url)
     try:
-        principals = Principals(database)
+        principals = Principals(database, DataKeys(master))
         await principals.add_user("acme", "ana", "Ana Example", "a long example password", ["finance"])
         _, service = await principals.issue("service", "acme", "runtime")
         holder = await principals.authenticate(service)
@@ -70,9 +72,9 @@ def api_process(
     """The process over a database of its own; `runner` is where the database is prepared."""
     fresh = fresh_database(server, template)
     database = runner.run(_entered(fresh))
-    tokens = runner.run(_issue(database))
     key = folder / "master.key"
     key.write_text(base64.b64encode(secrets.token_bytes(32)).decode())
+    tokens = runner.run(_issue(database, MasterKey.from_file(key)))
     with PortClaims() as claims:
         port, log = claims.claim_any(), folder / "stderr"
         environment = {

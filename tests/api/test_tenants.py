@@ -16,7 +16,6 @@ from starlette.routing import BaseRoute
 
 from api.sessions import COOKIE
 from ledger.database import connect
-from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from ledger.principals import OpenedRun, TokenKind
 from tests.api.conftest import Api, Tenant
@@ -190,7 +189,7 @@ async def elsewhere(api: Api) -> AsyncIterator[Ledger]:
     settings = api.service.core.settings
     opened = await connect(settings.database_url.get_secret_value(), maximum=2)
     try:
-        yield Ledger.over(opened, MasterKey(bytes(32)))
+        yield Ledger.over(opened, api.service.core.master)
     finally:
         await opened.close()
 

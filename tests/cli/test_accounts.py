@@ -1,5 +1,6 @@
 """`counterseal users` and `counterseal tokens`: what they say is what the service then believes."""
 
+import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +9,7 @@ from ledger.ledger import Ledger
 from tests.cli.conftest import Run
 
 PASSWORD = "a long example password"
+KEY = base64.b64encode(bytes(32)).decode()
 
 
 async def add(run: Run, name: str = "Ana", *options: str) -> None:
@@ -93,6 +95,7 @@ async def test_an_empty_database_says_what_it_lacks(
     run: Run, empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COUNTERSEAL_DATABASE_URL", empty_database)
+    monkeypatch.setenv("COUNTERSEAL_MASTER_KEY", KEY)
     ran = await run("users", "list")
     assert ran.status == 1
     assert "counterseal migrate" in ran.complaint
@@ -102,6 +105,7 @@ async def test_an_unreachable_database_is_one_line_without_the_password(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COUNTERSEAL_DATABASE_URL", "postgresql://owner:hunter2@127.0.0.1:1/ledger")
+    monkeypatch.setenv("COUNTERSEAL_MASTER_KEY", KEY)
     ran = await run("tokens", "list")
     assert ran.status == 1
     assert "127.0.0.1:1/ledger" in ran.complaint

@@ -16,7 +16,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ledger.data_keys import DataKeys
 from ledger.database import connect
+from ledger.keys import MasterKey
 from ledger.principals import Principals
 from runtime.stack.ports import PortClaims
 from runtime.stack.postgres import Postgres
@@ -44,12 +46,12 @@ class Apart:
 
 
 @asynccontextmanager
-async def _prepared(server: Postgres, template: str) -> AsyncGenerator[tuple[str, str, str]]:
+async def _prepared(server: Postgres, template: str, key: Path) -> AsyncGenerator[tuple[str, str, str]]:
     """(a database, a service token, an approver's token)"""
     async with fresh_database(server, template) as url:
         database = await connect(url, maximum=2)
         try:
-            principals = Principals(database)
+            principals = Principals(database, DataKeys(MasterKey.from_file(key)))
             _, service = await principals.issue("service", "default", "runtime")
             await principals.add_user("default", "ana", "Ana Example", "a long example password", ["finance"])
             _, approver = await principals.issue("approver", "default", "ana")
@@ -99,7 +101,7 @@ def apart(
     folder = tmp_path_factory.mktemp("queues")
     (folder / "master.key").write_text(base64.b64encode(secrets.token_bytes(32)).decode())
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner, ExitStack() as opened:
-        prepared = _prepared(postgres_server, migrated_template)
+        prepared = _prepared(postgres_server, migrated_template, folder / "master.key")
         database, service, approver = runner.run(prepared.__aenter__())
         opened.callback(lambda: runner.run(prepared.__aexit__(None, None, None)))
         sandbox = opened.enter_context(sandbox_process(folder, gateway_key=GATEWAY_KEY, store_key=STORE_KEY))
