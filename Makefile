@@ -15,7 +15,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_HTTP_TIMEOUT ?= 180
 
-.PHONY: help env browser peers demo up test suite chaos bench-ledger lint types imports check format docs clean
+.PHONY: help env browser peers demo up test suite chaos bench-ledger bench-pages lint types imports check format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ chaos: env ## load the stack and break it, then judge what it did (CALLS=300 MIN
 
 bench-ledger: env ## how fast the ledger is verified and appended to (EVENTS=1000000)
 	@$(BIN)/python -m tests.bench.ledger $(if $(EVENTS),--events $(EVENTS))
+
+bench-pages: env ## how quickly pages are read from a ledger of many events (EVENTS=1000000)
+	@$(BIN)/python -m tests.bench.pages $(if $(EVENTS),--events $(EVENTS))
 
 check: lint types imports ## the quick checks: lint, types, import directions
 

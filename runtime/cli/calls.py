@@ -9,10 +9,10 @@ from rich.text import Text
 from api.pages.links import trace_link, workflow_link
 from api.pages.story import story
 from ledger.calls import Outline
-from ledger.chain import EventRow
+from ledger.chain import EventRow, break_in
 from ledger.ledger import Ledger
 from ledger.records import CallDetails
-from runtime.cli.chains import break_in, event_rows
+from runtime.cli.chains import event_rows
 from runtime.cli.connecting import DataOption, JsonOption, Links, find_links, with_ledger
 from runtime.cli.exporting import event_json, export
 from runtime.cli.output import console, exact, instant, plain, print_json, table

@@ -1,9 +1,7 @@
 """The events of one call as commands read them."""
 
-from ledger.chain import EventRow, break_in
+from ledger.chain import EventRow
 from ledger.ledger import Ledger
-
-__all__ = ["break_in", "event_rows"]
 
 
 async def event_rows(ledger: Ledger, request_id: str) -> list[EventRow]:

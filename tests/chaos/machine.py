@@ -213,6 +213,7 @@ class Machine:
         finally:
             await outside.close()
         await self._export()
+        await self._compare()
         return faults
 
     async def _until_nothing_moves(self, outside: Outside, seconds: float) -> None:
@@ -236,6 +237,14 @@ class Machine:
         process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.DEVNULL)
         if await process.wait() != 0:
             raise StackFailure("the ledger could not be exported")
+
+    async def _compare(self) -> None:
+        """What every projection holds after all that is what the events make it."""
+        command = ["-m", "runtime.cli.main", "ledger", "rebuild", "--check", "--data", str(self.data)]
+        process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
+        said, _ = await process.communicate()
+        if process.returncode != 0:
+            self.problems.append(Violation("a projection is not what the events make it", "", said.decode().strip()))
 
     @contextlib.asynccontextmanager
     async def _load(self, phase: str, *arguments: object) -> AsyncGenerator[asyncio.subprocess.Process]:
