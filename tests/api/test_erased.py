@@ -45,6 +45,9 @@ async def test_pages_show_that_it_was_erased_and_who_decided(desk: Office, erase
         for said in ("Erased", "Denied by", "ben", "Call proposed; what it said was erased with its customer"):
             assert said in page.text
         assert forbidden(page.text) == []
+        story = await person.get(f"/calls/{erased.request_id}")
+        assert (story.status_code, f'href="/calls/{erased.request_id}"' in page.text) == (200, True)
+        assert REASON not in story.text
         for words in (REASON, erased.title, erased.customer_id, *erased.untrusted.values()):
             assert words not in listed
             assert words not in page.text
