@@ -12,11 +12,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from api import agent, approvals, codes, health, pages, webhooks
+from api import agent, approvals, codes, health, webhooks
 from api.envelope import Envelope
 from api.failures import Failures
 from api.handlers import on_erased, on_http_exception, on_invalid_request
 from api.openapi import describe
+from api.pages import router as pages
 from api.pages.security import SecurityHeaders
 from api.problems import Refused, on_refused
 from api.tracing import RequestSpans

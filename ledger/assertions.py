@@ -5,14 +5,8 @@ https://www.w3.org/TR/webauthn-3/#sctn-verifying-assertion
 
 from typing import Literal
 
-from cbor2 import CBORDecodeError
-from webauthn import base64url_to_bytes, verify_authentication_response
-from webauthn.helpers.exceptions import WebAuthnException
-from webauthn.helpers.structs import AuthenticationCredential, AuthenticatorAssertionResponse
-
 from schemas.canonical import digest
 from schemas.decisions import HumanDecision
-from schemas.proofs import Assertion
 
 
 class BadAssertion(Exception):
@@ -57,19 +51,13 @@ def check_assertion(decision: HumanDecision, sign_count: int = 0) -> int:
         approver=decision.approver,
         nonce=assertion.nonce,
     )
+    # Here, so that only those wait for its import who verify something.
+    from ledger.authenticators import NotVerified, verified_count
+
     try:
-        verified = verify_authentication_response(
-            credential=_credential(assertion),
-            expected_challenge=challenge,
-            expected_rp_id=assertion.rp_id,
-            expected_origin=assertion.origin,
-            credential_public_key=base64url_to_bytes(assertion.public_key),
-            credential_current_sign_count=sign_count,
-            require_user_verification=True,
-        )
-    except (WebAuthnException, CBORDecodeError, ValueError, TypeError, KeyError, IndexError, RecursionError):
+        return verified_count(assertion, challenge, sign_count)
+    except NotVerified:
         raise BadAssertion from None
-    return verified.new_sign_count
 
 
 def holds(decision: HumanDecision) -> bool:
@@ -81,13 +69,3 @@ def holds(decision: HumanDecision) -> bool:
     except BadAssertion:
         return False
     return True
-
-
-def _credential(assertion: Assertion) -> AuthenticationCredential:
-    raw = base64url_to_bytes(assertion.credential_id)
-    response = AuthenticatorAssertionResponse(
-        client_data_json=base64url_to_bytes(assertion.client_data_json),
-        authenticator_data=base64url_to_bytes(assertion.authenticator_data),
-        signature=base64url_to_bytes(assertion.signature),
-    )
-    return AuthenticationCredential(id=assertion.credential_id, raw_id=raw, response=response)

@@ -22,9 +22,6 @@ from runtime.cli.connecting import DataOption, JsonOption, Place, find_place, op
 from runtime.cli.errors import CommandError
 from runtime.cli.ledger_export import Done, progress
 from runtime.cli.output import print_json
-from runtime.cli.replay import CALLS, each, live_histories, master_of, read_histories
-from runtime.codec import data_converter
-from runtime.remembering import remembered
 
 _LIVE = 1_000_000
 """How many histories are compared at most."""
@@ -81,6 +78,11 @@ def verify(
 
 async def _remembered(files: list[Path], temporal: bool, data: Path | None) -> list[Remembered]:
     """What histories say. To read them takes the key that they are encrypted with."""
+    # Here, so that whoever only verifies is spared Temporal's client.
+    from runtime.cli.replay import CALLS, each, live_histories, master_of, read_histories
+    from runtime.codec import data_converter
+    from runtime.remembering import remembered
+
     master = find_place(data).master() if temporal else master_of(data)
     converter = data_converter(master)
     found = await remembered(each(read_histories(files)), converter)
