@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from ledger.checkpoints import BadCheckpoint, Checkpoint
@@ -11,6 +12,25 @@ class CheckpointFileBroken(Exception):
     """The file cannot be read or written as one of checkpoints. The text is ours."""
 
 
+_LOOKED_AT = 262_144
+
+
+def newest(lines: Iterable[bytes], path: Path) -> Checkpoint | None:
+    """The checkpoint with the highest number; None without any. Raises CheckpointFileBroken for a line that has none,
+    save one that was cut off and gone on after."""
+    found: list[Checkpoint] = []
+    broken = False
+    for line in lines:
+        try:
+            found.append(Checkpoint.parse(json.loads(line)["checkpoint"]))
+            broken = False
+        except (ValueError, KeyError, TypeError, AttributeError, BadCheckpoint):
+            broken = True
+    if broken:
+        raise CheckpointFileBroken(f"{path} does not end with a checkpoint")
+    return max(found, key=lambda each: each.number, default=None)
+
+
 class CheckpointFile:
     """A JSON line per checkpoint, `{"checkpoint": …}`; best where this host can append and not rewrite."""
 
@@ -18,24 +38,22 @@ class CheckpointFile:
         self._path = path
 
     def last(self) -> Checkpoint | None:
-        """The last one that was written whole. Raises CheckpointFileBroken."""
+        """The newest of the last ones that were written whole: a cosignature may come after a newer checkpoint.
+
+        Raises CheckpointFileBroken.
+        """
         try:
             with self._path.open("rb") as file:
                 file.seek(0, os.SEEK_END)
-                # Notes are far shorter; two of them are in here.
-                file.seek(max(0, file.tell() - 65_536))
+                begin = max(0, file.tell() - _LOOKED_AT)
+                file.seek(begin)
                 lines = file.read().splitlines(keepends=True)
         except FileNotFoundError:
             return None
         except OSError as problem:
             raise CheckpointFileBroken(f"{self._path} cannot be read: {problem.strerror}") from None
-        whole = [line for line in lines if line.endswith(b"\n") and line.strip()]
-        if not whole:
-            return None
-        try:
-            return Checkpoint.parse(json.loads(whole[-1])["checkpoint"])
-        except (ValueError, KeyError, TypeError, AttributeError, BadCheckpoint):
-            raise CheckpointFileBroken(f"{self._path} does not end with a checkpoint") from None
+        # The first of them may be the rest of a line.
+        return newest([line for line in lines[begin > 0 :] if line.endswith(b"\n") and line.strip()], self._path)
 
     def keep(self, note: str) -> None:
         """Append it, in one write that is on disk when this returns. Raises OSError."""

@@ -1,7 +1,6 @@
 """`counterseal ledger verify`."""
 
 import asyncio
-import json
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +17,7 @@ from ledger.histories import Remembered, compare
 from ledger.proving import ConsistencyProof, InclusionProof
 from ledger.verifying import Held, Suspicious, read_keys
 from ledger.verifying import verify as quickly
+from runtime.checkpoints import CheckpointFileBroken, newest
 from runtime.cli.connecting import DataOption, JsonOption, Place, find_place, open_database
 from runtime.cli.errors import CommandError
 from runtime.cli.ledger_export import Done, progress
@@ -30,7 +30,7 @@ _LIVE = 1_000_000
 def verify(
     export: Annotated[Path | None, typer.Option(help="An export; otherwise the ledger itself", file_okay=False)] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="A checkpoint that was kept elsewhere, or a file of them: the last counts")
+        Path | None, typer.Option(help="A checkpoint that was kept elsewhere, or a file of them: the newest counts")
     ] = None,
     proof: Annotated[Path | None, typer.Option(help="Verify this proof alone, with the keys of --key")] = None,
     key: Annotated[
@@ -90,16 +90,18 @@ async def _remembered(files: list[Path], temporal: bool, data: Path | None) -> l
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """The checkpoint in a file, or the last one of a file of them. Raises CommandError."""
+    """The checkpoint in a file, or the newest one of a file of them. Raises CommandError."""
     try:
-        text = path.read_text()
-        lines = text.splitlines()
-        if lines and lines[-1].startswith("{"):
-            text = json.loads(lines[-1])["checkpoint"]
-        return Checkpoint.parse(text)
+        content = path.read_bytes()
+        if content.startswith(b"{"):
+            found = newest([line for line in content.splitlines(keepends=True) if line.endswith(b"\n")], path)
+            if found is None:
+                raise CommandError(f"{path} holds no checkpoint")
+            return found
+        return Checkpoint.parse(content.decode())
     except OSError as problem:
         raise CommandError(f"{path} cannot be read: {problem.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, BadCheckpoint):
+    except (ValueError, BadCheckpoint, CheckpointFileBroken):
         raise CommandError(f"{path} holds no checkpoint") from None
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from ledger.chain import GENESIS, Head
+from ledger.chain import Head, break_in
 from ledger.ledger import Ledger
 from ledger.streams import access_of
-from runtime.cli.chains import break_in, event_rows
+from runtime.cli.chains import event_rows
 from tests.cli.conftest import Run
 
 PASSWORD = "a long example password"

@@ -90,6 +90,20 @@ async def test_a_line_that_was_torn_is_passed_over(ledger: Ledger, file: Checkpo
     assert last.number == 3
 
 
+async def test_a_cosignature_that_comes_late_makes_nothing_older(
+    ledger: Ledger, file: CheckpointFile, tmp_path: Path
+) -> None:
+    for amount in (1_000, 1_001):
+        await Refund(amount).admit(ledger)
+        await Sealing(ledger, file).seal()
+    first = (tmp_path / "checkpoints.jsonl").read_text().splitlines(keepends=True)[0]
+    with (tmp_path / "checkpoints.jsonl").open("a") as opened:
+        opened.write(first)
+    last = file.last()
+    assert last is not None
+    assert last.number == 2
+
+
 @pytest.mark.parametrize("content", ["{}\n", "x\n", '{"checkpoint": "x"}\n', '{"checkpoint": 1}\n', "[]\n"])
 def test_anything_else_is_no_file_of_checkpoints(file: CheckpointFile, tmp_path: Path, content: str) -> None:
     (tmp_path / "checkpoints.jsonl").write_text(content)
