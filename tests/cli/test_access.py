@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from ledger.chain import Head, break_in
+from ledger.chain import GENESIS, Head, break_in
 from ledger.ledger import Ledger
 from ledger.streams import access_of
 from runtime.cli.chains import event_rows
