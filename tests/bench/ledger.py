@@ -110,7 +110,8 @@ def main(
                 f"verify, {cores} processes": lambda: verify(folder, processes=cores),
             },
         )
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        each_held = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         begun = time.perf_counter()
         _damage(folder)
         findings = diagnose(folder)
@@ -124,7 +125,10 @@ def main(
     for writers, rate in written.items():
         table.add_row(f"appending, {writers} writers", "", f"{rate:,.0f}", f"{rate / written[1]:.2f} x one writer")
     Console().print(table)
-    Console().print(f"{events:,} events, {size / 1e6:,.0f} MB; memory grew by {grown / 1024:.0f} MB; found {findings}")
+    Console().print(
+        f"{events:,} events, {size / 1e6:,.0f} MB; memory grew by {held / 1024:.0f} MB, each process had"
+        f" {each_held / 1024:.0f} MB; found: {findings[0].what}"
+    )
     result = {"events": events, "bytes": size, "seconds": took, "diagnosed": diagnosed, "appends": written}
     artifacts = Path("artifacts")
     artifacts.mkdir(exist_ok=True)
