@@ -17,17 +17,18 @@ from runtime.cli.errors import CommandError
 from runtime.cli.output import plain, print_json
 from runtime.cli.temporal import open_temporal
 
+_EXAMPLE = 'Example: counterseal customers erase cus_0123456789 --tenant acme --reason "asked on 3 March"'
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="What there is of a customer.")
 
 _NAMED = 20
 
 
-@app.callback()
+@app.callback(epilog=_EXAMPLE)
 def _customers() -> None:  # pyright: ignore[reportUnusedFunction]
     """A group, though it has one command."""
 
 
-@app.command(epilog='Example: counterseal customers erase cus_0123456789 --tenant acme --reason "asked on 3 March"')
+@app.command(epilog=_EXAMPLE)
 def erase(
     customer_id: Annotated[str, typer.Argument(help="The customer, as runs name them")],
     tenant: Annotated[str, typer.Option(help="Whose customer")],

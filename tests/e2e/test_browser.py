@@ -21,7 +21,7 @@ async def test_sign_in_read_approve_and_see_it_executed(
     customer = await asyncio.to_thread(stack.order)
     call = (await asyncio.to_thread(customer.refund, 31_240, "The customer sent photos of the damage.")).json()
     await _sign_in(page, stack)
-    await page.get_by_role("link", name=f"of order {customer.order_id}").click()
+    await page.locator("a[href^='/approvals/']", has_text=f"of order {customer.order_id}").click()
     await expect(page.get_by_text("This cannot be undone.").first).to_be_visible()
     await expect(page.get_by_text("The customer sent photos of the damage.")).to_be_visible()
     assert await shoot(page, f"stack-approval-{looks}") == viewport["width"], "nothing is wider than the screen"
@@ -40,7 +40,7 @@ async def test_the_page_leads_to_the_workflow_in_temporals_ui(stack: RunningStac
     await asyncio.to_thread(customer.refund, 31_240)
     await asyncio.to_thread(customer.decide, "approve")
     await _sign_in(page, stack, "/history")
-    await page.get_by_role("link", name=f"of order {customer.order_id}").click()
+    await page.locator("a[href^='/approvals/']", has_text=f"of order {customer.order_id}").click()
     await expect(page.get_by_text("Done: refunded 312.40 USD")).to_be_visible()
     await page.get_by_role("link", name="Open the workflow in Temporal").click()
     await expect(page.get_by_text("Completed").first).to_be_visible()
