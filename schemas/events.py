@@ -286,7 +286,7 @@ class TokenIssued(EventBody):
 
 
 class TokenRevoked(EventBody):
-    """A token was revoked, by itself or with the account that it belongs to."""
+    """A token was revoked by itself. Those of an account that was disabled ended with it (`user.disabled`)."""
 
     type: Literal["token.revoked"] = "token.revoked"
     token_id: str
