@@ -19,6 +19,10 @@ import httpx
 _READY_SECONDS = 120
 
 
+# A server may close a connection that was kept just when the next request is on its way.
+UNSHARED = httpx.Limits(max_keepalive_connections=0)
+
+
 @dataclass
 class RunningStack:
     """A started stack. `info` is its ready file."""
@@ -26,7 +30,7 @@ class RunningStack:
     data: Path
     process: subprocess.Popen[bytes]
     info: dict[str, Any]
-    http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False, timeout=70))
+    http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False, timeout=70, limits=UNSHARED))
 
     @classmethod
     def start(cls, data: Path, environment: Mapping[str, str] | None = None) -> "RunningStack":
