@@ -1,7 +1,7 @@
 """What verifying a ledger can find. Pure."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Kind = Literal[
     "emptied",
@@ -14,9 +14,10 @@ Kind = Literal[
     "invented",
     "missing",
     "altered",
-    "unverifiable",
     "incomplete",
+    "unverifiable",
 ]
+"""From the gravest on."""
 
 EXIT: dict[Kind, int] = {
     "altered": 10,
@@ -48,25 +49,7 @@ MEANING: dict[Kind, str] = {
     "unverifiable": "a key is not there: nothing was shown to be wrong, and nothing to be right",
     "incomplete": "the export is not whole: that says nothing about the ledger",
 }
-_ORDER: dict[Kind, int] = {
-    kind: n
-    for n, kind in enumerate(
-        (
-            "emptied",
-            "rolled_back",
-            "forked",
-            "truncated",
-            "swapped",
-            "reordered",
-            "rewritten",
-            "invented",
-            "missing",
-            "altered",
-            "incomplete",
-            "unverifiable",
-        )
-    )
-}
+_ORDER: dict[Kind, int] = {kind: n for n, kind in enumerate(get_args(Kind))}
 
 
 @dataclass(frozen=True, slots=True)
