@@ -164,14 +164,14 @@ class Calls:
             found = await connection.fetch(_SQL["events_of"], request_id)
             if not found:
                 raise UnknownCall(request_id)
-            rows = [EventRow(**{name: fields[name] for name in EventRow.__slots__}) for fields in found]
+            rows = [EventRow.of(fields) for fields in found]
             keys = await self._keys.left(connection, {row.key_id for row in rows})
             return [(row, opened(row, keys.get(row.key_id))) for row in rows]
 
     async def rows(self, request_id: str) -> list[EventRow]:
         """The events of a call in order, as they are stored; empty when there are none."""
         found = await self._pool.fetch(_SQL["events_of"], request_id)
-        return [EventRow(**{name: row[name] for name in EventRow.__slots__}) for row in found]
+        return [EventRow.of(row) for row in found]
 
     async def seals(self, request_id: str) -> dict[int, int]:
         """The number of the seal that each event of a call is in, by the event's own number; those not sealed yet are

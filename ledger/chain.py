@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from ledger.keys import DataKey
 from schemas.canonical import canonical
@@ -28,6 +29,11 @@ class EventRow:
     previous: bytes
     hash: bytes
     body_hash: bytes | None = None
+
+    @classmethod
+    def of(cls, row: Any) -> "EventRow":
+        """A record of `events`, whatever else it has beside the columns."""
+        return cls(**{name: row[name] for name in cls.__slots__})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import sqlite3
 import tempfile
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -308,9 +309,12 @@ class _Diagnosis:
             self._say(
                 "truncated", f"the newest {tail} events are gone, from event id {newest - tail + 1} in seal {since} on"
             )
+        gaps = self._gaps() if ids else []
         for each, seal in self.missing:
             if each <= newest - tail:
-                self._say("missing", f"event id {each} of seal {seal} is gone{self._which(each)}")
+                at = bisect_right(gaps, each, key=lambda gap: gap[0])
+                known = gaps[at][1] if at < len(gaps) else ""
+                self._say("missing", f"event id {each} of seal {seal} is gone{known}")
         if end is not None and end["seals"] > (0 if last is None else last.number):
             self._say("truncated", f"the export had {end['seals']} seals and has {0 if last is None else last.number}")
 
@@ -321,12 +325,14 @@ class _Diagnosis:
             except ValueError:
                 continue
 
-    def _which(self, event_id: int) -> str:
-        """What is known of an event that is not there: from the one after it in its call."""
-        for row in self.rows.execute(_SQL["broken"], (GENESIS.hex(),)):
-            if row["before"] is None and row["n"] > 1 and row["id"] > event_id:
-                return f": event {row['n'] - 1} of {row['request_id']}"
-        return ""
+    def _gaps(self) -> list[tuple[int, str]]:
+        """(id of the event after it, what is known of it) of each event that is missing in its call."""
+        rows = self.rows.execute(_SQL["broken"], (GENESIS.hex(),))
+        return [
+            (row["id"], f": event {row['n'] - 1} of {row['request_id']}")
+            for row in rows
+            if row["before"] is None and row["n"] > 1
+        ]
 
     def _altered(self) -> None:
         for row in self.rows.execute(_SQL["altered"]).fetchall():

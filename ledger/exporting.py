@@ -100,7 +100,7 @@ class Export:
             lines = stack.enter_context((self._folder / f"{UNSEALED}.jsonl").open("wb"))
             bodies = stack.enter_context((self._folder / f"{UNSEALED}.bin").open("wb"))
             async for row in connection.cursor(query, prefetch=500):
-                event = _event(row)
+                event = EventRow.of(row)
                 lines.write(event_line(event, row["id"]))
                 bodies.write(event.body or b"")
                 count += 1
@@ -136,7 +136,7 @@ class Segments:
                 if row is None:
                     lines.write(missing_line(each))
                 else:
-                    event = _event(row)
+                    event = EventRow.of(row)
                     lines.write(event_line(event, each))
                     bodies.write(event.body or b"")
                 self._count += 1
@@ -169,10 +169,6 @@ def _finished(folder: Path) -> tuple[int, Seal | None]:
         return number, read_seal(last_line(segment_files(folder, number - 1)[0]))
     except ValueError:
         raise OtherLedger(f"{folder} holds an export that was altered: write it anew, elsewhere") from None
-
-
-def _event(row: Any) -> EventRow:
-    return EventRow(**{name: row[name] for name in EventRow.__slots__})
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -75,7 +75,7 @@ class Proofs:
         index = size + [row["id"] for row in rows].index(found["id"])
         roots = roots_after(size, peaks, leaves)
         (event,) = await self._pool.fetch(_SQL["event_by_id"], found["id"])
-        row = EventRow(**{name: event[name] for name in EventRow.__slots__})
+        row = EventRow.of(event)
         if event_hash(row) != row.hash:
             raise SealBroken("that event was altered")
         path = [roots(*each).hex() for each in inclusion_ranges(index, seal.size)]

@@ -122,7 +122,7 @@ class Rebuilding:
         """Of each of these calls its events, and its rows as they are."""
         events: defaultdict[str, list[EventRow]] = defaultdict(list)
         for row in await connection.fetch(_SQL["events_of_all"], request_ids):
-            events[row["request_id"]].append(EventRow(**{name: row[name] for name in EventRow.__slots__}))
+            events[row["request_id"]].append(EventRow.of(row))
         rows: defaultdict[str, Rows] = defaultdict(dict)
         for table in TABLES:
             found = await connection.fetch(_SQL[table], request_ids)

@@ -177,7 +177,7 @@ class Refunds:
 
     async def _event(self, connection: Connection, row: asyncpg.Record) -> Event | None:
         """None for what was erased, or kept no longer."""
-        stored = EventRow(**{name: row[name] for name in EventRow.__slots__})
+        stored = EventRow.of(row)
         if stored.body is None:
             return None
         try:

@@ -44,6 +44,11 @@ class Seal:
         return cls(row["number"], spans, row["size"], _hashes(row["peaks"]), row["checkpoint"])
 
     @property
+    def count(self) -> int:
+        """How many events it covers."""
+        return sum(last - first + 1 for first, last in self.spans)
+
+    @property
     def says(self) -> Checkpoint:
         """What its checkpoint says. Raises BadCheckpoint."""
         return Checkpoint.parse(self.checkpoint)

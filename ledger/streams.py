@@ -61,7 +61,7 @@ async def last_of(connection: Connection, keys: DataKeys, stream: str) -> Record
     found = await connection.fetchrow(_SQL["last_in_stream"], stream)
     if found is None:
         return None
-    row = EventRow(**{name: found[name] for name in EventRow.__slots__})
+    row = EventRow.of(found)
     return opened(row, (await keys.left(connection, {row.key_id})).get(row.key_id))
 
 
@@ -82,10 +82,7 @@ class Streams:
     async def all_of(self, streams: Sequence[str]) -> list[tuple[EventRow, Recorded]]:
         """Every event of these streams, as far as they can be read, in the order of time."""
         async with self._pool.acquire() as connection:
-            rows = [
-                EventRow(**{name: found[name] for name in EventRow.__slots__})
-                for found in await connection.fetch(_SQL["events_of_streams"], list(streams))
-            ]
+            rows = [EventRow.of(found) for found in await connection.fetch(_SQL["events_of_streams"], list(streams))]
             keys = await self._keys.left(connection, {row.key_id for row in rows})
             return [(row, opened(row, keys.get(row.key_id))) for row in rows]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from ledger.ledger import Ledger
-from ledger.seals import AT_ONCE, Seal, SealBroken
+from ledger.seals import AT_ONCE, SealBroken
 from runtime.checkpoints import CheckpointFile
 from runtime.witnesses import Witness
 
@@ -49,7 +49,7 @@ class Sealing:
         self._kept(sealed.checkpoint)
         for each in self._witnesses:
             each.tell(sealed)
-        return _is_full(sealed)
+        return sealed.count >= AT_ONCE
 
     def _kept(self, note: str) -> None:
         """Write a checkpoint down; one that could not be is made up for by the next."""
@@ -59,7 +59,3 @@ class Sealing:
             self._file.keep(note)
         except OSError as problem:
             _log.error("checkpoint_not_kept", error_type=type(problem).__name__)
-
-
-def _is_full(seal: Seal) -> bool:
-    return sum(last - first + 1 for first, last in seal.spans) >= AT_ONCE

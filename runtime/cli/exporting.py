@@ -82,7 +82,7 @@ async def _call(connection: Connection, keys: DataKeys, request_id: str) -> dict
     if row is None:  # one snapshot has it in both or in neither
         raise CommandError(f"{request_id} is listed and not there")
     found = await connection.fetch(_CALLS["events_of"], request_id)
-    events = [EventRow(**{name: each[name] for name in EventRow.__slots__}) for each in found]
+    events = [EventRow.of(each) for each in found]
     problem = break_in(events, Head(row["n"], row["hash"]))
     alerts = await connection.fetch(_ALERTS["alerts_of"], request_id)
     try:

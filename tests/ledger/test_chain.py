@@ -34,7 +34,7 @@ async def _executed(ledger: Ledger) -> CallRecord:
 
 async def _rows(connection: Any, request_id: str) -> list[EventRow]:
     rows = await connection.fetch(_EVENTS_OF, request_id)
-    return [EventRow(**{name: row[name] for name in EventRow.__slots__}) for row in rows]
+    return [EventRow.of(row) for row in rows]
 
 
 def _holds(rows: list[EventRow], record: CallRecord) -> bool:

@@ -110,7 +110,7 @@ async def test_every_change_is_an_event_with_who_and_why_and_the_chain_holds(
     assert len(changes) == 4
     previous = GENESIS
     for n, found in enumerate(await ledger.system.fetch(_EVENTS_OF, stream_of(tenant)), start=1):
-        row = EventRow(**{name: found[name] for name in EventRow.__slots__})
+        row = EventRow.of(found)
         assert (row.n, row.tenant, row.previous, row.hash) == (n, tenant, previous, event_hash(row))
         assert row.body is not None
         assert b"because" not in row.body

@@ -58,7 +58,7 @@ async def _rewrite(connection: asyncpg.Connection, since: int) -> None:
     rows = await connection.fetch(f"SELECT {_COLUMNS} FROM events WHERE id >= $1 ORDER BY id", since)
     heads: dict[str, bytes] = {}
     for row in rows:
-        was = EventRow(**{name: row[name] for name in EventRow.__slots__})
+        was = EventRow.of(row)
         body = bytes([was.body[0] ^ 1]) + was.body[1:] if was.body else b""
         changed = dataclasses.replace(was, body=body, previous=heads.get(was.request_id, was.previous))
         heads[was.request_id] = event_hash(changed)
@@ -98,7 +98,7 @@ async def _moved_with_its_hashes(connection: asyncpg.Connection) -> None:
     """One event to another tenant, hashed anew."""
     row = await connection.fetchrow(f"SELECT {_COLUMNS} FROM events WHERE id = 2")
     assert row is not None
-    moved = dataclasses.replace(EventRow(**{name: row[name] for name in EventRow.__slots__}), tenant="globex")
+    moved = dataclasses.replace(EventRow.of(row), tenant="globex")
     await connection.execute("UPDATE events SET tenant = 'globex', hash = $1 WHERE id = 2", event_hash(moved))
 
 
@@ -110,7 +110,7 @@ async def _older_copy_that_went_on(connection: asyncpg.Connection) -> None:
     )
     row = await connection.fetchrow(f"SELECT {_COLUMNS} FROM events WHERE id = 500")
     assert row is not None
-    hashed = event_hash(EventRow(**{name: row[name] for name in EventRow.__slots__}))
+    hashed = event_hash(EventRow.of(row))
     await connection.execute("UPDATE events SET hash = $1 WHERE id = 500", hashed)
     while await Seals(_pool(connection), MASTER).seal() is not None:
         pass
@@ -270,7 +270,7 @@ async def test_every_byte_of_every_column_counts(ledger: Ledger, sealed: Checkpo
     verify(folder, sealed, processes=1)
     at, tried = 0, 0
     for index, row in enumerate(rows):
-        event = EventRow(**{name: row[name] for name in EventRow.__slots__})
+        event = EventRow.of(row)
         assert event.body is not None
         for change, event_id in [*((each, row["id"]) for each in _flips(event)), (event, row["id"] ^ 64)]:
             body = change.body or b""
