@@ -5,8 +5,8 @@ dotted name (`facts.order.status`) as one flat variable, and only the names that
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, cast
 
 import cel
 
@@ -22,6 +22,7 @@ _TOKEN = re.compile(
 )
 _MACROS = frozenset(("all", "exists", "exists_one", "map", "filter"))
 _WORDS = frozenset(("true", "false", "null", "in"))
+_NOTHING: Mapping[str, object] = {}
 _UNDEFINED = re.compile(r"Undefined variable or function: '([^']*)'")
 
 
@@ -46,8 +47,12 @@ class Condition(NamedTuple):
     """A compiled condition and what it reads."""
 
     source: str
+    flat: str
+    """The same over flat variables, with what is constant written out."""
     program: cel.Program
     reads: frozenset[Name]
+    variables: frozenset[Name]
+    """Of what it reads, what has to be handed over."""
 
     def holds(self, context: cel.Context) -> bool:
         """Raises ConditionError when there is no answer, or the answer is not true or false."""
@@ -80,8 +85,12 @@ class Reads:
     """What all conditions of a tool read, as the variables of one context."""
 
     def __init__(self, conditions: Iterable[Condition]) -> None:
-        names = {name for condition in conditions for name in condition.reads}
-        self._names = [(name.variable, name.path, name.presence) for name in sorted(names)]
+        names = {name for condition in conditions for name in condition.variables}
+        self._below: dict[Path, list[tuple[str, str, bool]]] = {}
+        """By the object that it is in: (variable, name there, whether it is about presence)."""
+        for name in sorted(names):
+            *above, last = name.path
+            self._below.setdefault(tuple(above), []).append((name.variable, last, name.presence))
 
     def context(self, values: Mapping[str, object]) -> cel.Context:
         """A name without a value is left out, so that reading it is an error.
@@ -89,28 +98,59 @@ class Reads:
         Raises ConditionError for values that CEL does not have.
         """
         variables: dict[str, object] = {}
-        for variable, path, presence in self._names:
-            value = look_up(values, path)
-            if presence:
-                variables[variable] = value is not ABSENT
-            elif value is not ABSENT:
-                variables[variable] = value
+        for above, names in self._below.items():
+            found = look_up(values, above)
+            within = cast("Mapping[str, object]", found) if isinstance(found, Mapping) else _NOTHING
+            for variable, last, presence in names:
+                value = within.get(last, ABSENT)
+                if presence:
+                    variables[variable] = value is not ABSENT
+                elif value is not ABSENT:
+                    variables[variable] = value
         try:
             return cel.Context(variables)
         except Exception:  # noqa: BLE001 - whatever cannot be converted, no condition can be answered on it
             raise ConditionError from None
 
 
-def compile_condition(source: str) -> Condition:
-    """Raises ConditionError, with the reason, for what is not CEL."""
+class Together:
+    """Conditions that are answered in one evaluation, which costs a third of one for each."""
+
+    def __init__(self, conditions: Sequence[Condition]) -> None:
+        self._conditions = conditions
+        # On a line each, for one may end in a comment.
+        self._program = cel.compile("[" + ",".join(f"({each.flat}\n)" for each in conditions) + "]")
+
+    def answers(self, context: cel.Context) -> list[bool | None]:
+        """Of each condition what `Condition.holds` says; None where that has no answer."""
+        try:
+            found = self._program.execute(context)
+        except Exception:  # noqa: BLE001 - one of them has no answer, and the others may
+            return [_answer(each, context) for each in self._conditions]
+        return [each if isinstance(each, bool) else None for each in found]
+
+
+def _answer(condition: Condition, context: cel.Context) -> bool | None:
+    try:
+        return condition.holds(context)
+    except ConditionError:
+        return None
+
+
+def compile_condition(source: str, constants: Mapping[Path, int] | None = None) -> Condition:
+    """`constants` are names that always have the same value.
+
+    Raises ConditionError, with the reason, for what is not CEL.
+    """
     try:
         cel.compile(source)
-        flat, reads = _flattened(source)
+        flat, reads = _flattened(source, constants or {})
         program = cel.compile(flat)
     except ValueError as error:
         reason = next((line for line in str(error).splitlines() if "Syntax error" in line), "")
         raise ConditionError(reason.partition("Syntax error: ")[2] or "it cannot be parsed") from None
-    return Condition(source, program, frozenset(reads))
+    variables = frozenset(name for name in reads if name.path not in (constants or {}))
+    return Condition(source, flat, program, frozenset(reads), variables)
 
 
 class _Found(NamedTuple):
@@ -119,7 +159,7 @@ class _Found(NamedTuple):
     end: int
 
 
-def _flattened(source: str) -> tuple[str, set[Name]]:
+def _flattened(source: str, constants: Mapping[Path, int]) -> tuple[str, set[Name]]:
     """The expression over flat variables, and the names it reads. Variables that macros bind are left alone."""
     tokens = [match for match in _TOKEN.finditer(source) if match.lastgroup != "blank"]
     texts = [token.group() for token in tokens] + [""] * 3
@@ -145,9 +185,15 @@ def _flattened(source: str) -> tuple[str, set[Name]]:
     pieces: list[str] = []
     done = 0
     for name, start, end in found:
-        pieces += (source[done:start], name.variable)
+        pieces += (source[done:start], _written(name, constants))
         done = end
     return "".join((*pieces, source[done:])), {each.name for each in found}
+
+
+def _written(name: Name, constants: Mapping[Path, int]) -> str:
+    if name.path not in constants:
+        return name.variable
+    return "true" if name.presence else f"({constants[name.path]})"
 
 
 def _occurrence(path: Path, first: int, tokens: list[re.Match[str]], texts: list[str]) -> _Found:

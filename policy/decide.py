@@ -1,18 +1,29 @@
 """The decision about one call. Pure, and it never raises for what it is asked: what cannot be decided is held."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import cel
 
 from policy.conditions import Condition, ConditionError
 from policy.document import Limit, format_duration
-from policy.model import BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT, Policy, PolicyTool, Proposal, Refusal, Usage
+from policy.model import (
+    BREAKER,
+    PARKED_PER_AGENT,
+    PARKED_PER_TENANT,
+    Hold,
+    Policy,
+    PolicyTool,
+    Proposal,
+    Refusal,
+    Usage,
+)
 from policy.wording import plain
 from schemas.codes import Code
 from schemas.decisions import PolicyDecision
 from schemas.proofs import ProofLevel, strictest
-from schemas.replies import Explanation
+from schemas.replies import Explanation, Verdict
 
 # Names of what is decided beside the rules of a policy, here or before a policy is asked; no rule may take one of them.
 NO_MANIFEST = "no_manifest"
@@ -46,7 +57,7 @@ class _Reason(NamedTuple):
 
 
 class _Case:
-    """One proposal against one tool's policy: its values, and conditions evaluated on them."""
+    """One proposal against one tool's policy: its values, and the answers of its conditions on them."""
 
     def __init__(self, policy: Policy, tool: PolicyTool, proposal: Proposal) -> None:
         self.policy = policy
@@ -60,22 +71,30 @@ class _Case:
         }
         self.undecided: list[_Reason] = []
         self._context: cel.Context | None = None
+        refusals = len(tool.refusals)
+        answers = self._answers(refusals + len(tool.holds))
+        self.refusing = answers[:refusals]
+        self.holding = answers[refusals:]
+        """Of each rule whether its condition is true; None where that has no answer."""
 
-    def holds(self, condition: Condition) -> bool:
-        """Raises ConditionError."""
-        if self._context is None:
-            self._context = self.tool.reads.context(self.values)
-        return condition.holds(self._context)
-
-    def matches(self, rule: str, condition: Condition, people: int = 1, proof: ProofLevel | None = None) -> bool:
-        """Whether a rule's condition is true. One that has no answer is kept as a reason to ask a person."""
+    def _answers(self, count: int) -> list[bool | None]:
+        if count == 0:
+            return []
         try:
-            return self.holds(condition)
+            self._context = self.tool.reads.context(self.values)
         except ConditionError:
-            self.not_evaluated(rule, people, proof)
+            return [None] * count
+        return self.tool.whens.answers(self._context)
+
+    def advises(self, condition: Condition) -> bool:
+        """Whether advice applies; not where that cannot be said."""
+        try:
+            return self._context is not None and condition.holds(self._context)
+        except ConditionError:
             return False
 
     def not_evaluated(self, rule: str, people: int = 1, proof: ProofLevel | None = None) -> None:
+        """Keep it as a reason to ask a person."""
         asked = _by_default(self.policy, rule, f"the rule {rule} could not be evaluated")
         self.undecided.append(asked._replace(people=people, proof=proof))
 
@@ -99,7 +118,8 @@ def decide(policy: Policy, proposal: Proposal) -> PolicyDecision:
         return decision
     if decision.verdict == "hold" and (crowded := _crowded(policy, proposal)) is not None:
         return crowded
-    return decision.model_copy(update={"attempts_remaining": _attempts_remaining(policy, proposal)})
+    left = _attempts_remaining(policy, proposal)
+    return decision if left is None else decision.model_copy(update={"attempts_remaining": left})
 
 
 def _decided(policy: Policy, proposal: Proposal) -> PolicyDecision:
@@ -127,8 +147,10 @@ def _no_policy(policy: Policy, *, writes: bool) -> PolicyDecision:
 
 
 def _refused(case: _Case) -> PolicyDecision | None:
-    for rule in case.tool.refusals:
-        if case.matches(rule.name, rule.when):
+    for rule, applies in zip(case.tool.refusals, case.refusing, strict=True):
+        if applies is None:
+            case.not_evaluated(rule.name)
+        elif applies:
             because = rule.because.render(case.values)
             return _refusal(case.policy, rule.name, because, rule.code, _explained(case, rule, because))
     return None
@@ -137,11 +159,8 @@ def _refused(case: _Case) -> PolicyDecision | None:
 def _explained(case: _Case, rule: Refusal, because: str) -> Explanation:
     said: dict[str, str | int] = {name: plain(case.proposal.arguments.get(name)) for name in rule.said}
     use_tool = rule.use_tool
-    if rule.use_tool_when is not None:
-        try:
-            use_tool = use_tool if case.holds(rule.use_tool_when) else None
-        except ConditionError:
-            use_tool = None  # advice only; the refusal stands
+    if rule.use_tool_when is not None and not case.advises(rule.use_tool_when):
+        use_tool = None  # advice only; the refusal stands
     return Explanation(
         values=said | {"because": because},
         action=None if use_tool is None else "use_other_tool",
@@ -188,26 +207,21 @@ def _crowded(policy: Policy, proposal: Proposal) -> PolicyDecision | None:
 
 def _attempts_remaining(policy: Policy, proposal: Proposal) -> int | None:
     """How many more calls the run may make after this one; None while there are plenty, or no end."""
-    tool = policy.tool(proposal.tool)
-    limits = tool.limits if tool else ()
-    left = [
-        limit.max - proposal.usage[limit.name].used - 1
-        for limit in limits
-        if (limit.per, limit.of) == ("run", "count") and limit.name in proposal.usage
-    ]
+    tool, usage = policy.tool(proposal.tool), proposal.usage
+    left = [limit.max - usage[limit.name].used - 1 for limit in tool.per_run if limit.name in usage] if tool else []
     fewest = min(left, default=WARN_FROM + 1)
     return fewest if 0 <= fewest <= WARN_FROM else None
 
 
 def _limited(case: _Case) -> PolicyDecision | None:
-    bound = case.proposal.bound
+    used, bound = case.proposal.usage, case.proposal.bound
+    amount = None if bound is None else bound.claim.amount
     for limit in case.tool.limits:
-        usage = case.proposal.usage.get(limit.name)
-        if usage is None or (limit.of == "amount" and bound is None):
+        usage = used.get(limit.name)
+        takes = amount if limit.of == "amount" else 1
+        if usage is None or takes is None:
             case.not_evaluated(limit.name)
-            continue
-        takes = bound.claim.amount if limit.of == "amount" and bound is not None else 1
-        if usage.used + takes > limit.max:
+        elif usage.used + takes > limit.max:
             explanation = _over(limit, takes, usage)
             return _refusal(case.policy, limit.name, str(explanation.values["because"]), Code.RATE_LIMITED, explanation)
     return None
@@ -234,21 +248,21 @@ def _over(limit: Limit, takes: int, usage: Usage) -> Explanation:
 
 
 def _asked(case: _Case) -> PolicyDecision | None:
-    reasons = [
-        _Reason(
-            rule.name,
-            rule.because.render(case.values),
-            rule.approvers,
-            rule.deadline_seconds,
-            rule.people,
-            rule.escalates_to,
-            rule.proof,
-        )
-        for rule in case.tool.holds
-        if case.matches(rule.name, rule.when, rule.people, rule.proof)
-    ]
+    reasons: list[_Reason] = []
+    for rule, applies in zip(case.tool.holds, case.holding, strict=True):
+        if applies is None:
+            case.not_evaluated(rule.name, rule.people, rule.proof)
+        elif applies:
+            reasons.append(_reason(rule, case))
     reasons = case.undecided + reasons
     return _held(case.policy, reasons) if reasons else None
+
+
+def _reason(rule: Hold, case: _Case) -> _Reason:
+    because = rule.because.render(case.values)
+    return _Reason(
+        rule.name, because, rule.approvers, rule.deadline_seconds, rule.people, rule.escalates_to, rule.proof
+    )
 
 
 def _otherwise(case: _Case, *, critical: bool) -> PolicyDecision:
@@ -260,9 +274,13 @@ def _otherwise(case: _Case, *, critical: bool) -> PolicyDecision:
         return _held(case.policy, [_by_default(case.policy, OTHERWISE, "a person decides every call of the tool")])
     if critical:
         return _held(case.policy, [_by_default(case.policy, CRITICAL_RISK, "the tool is of critical risk")])
-    return PolicyDecision(
-        verdict=verdict, rule=OTHERWISE, because="no rule asks for more", policy_version=case.policy.version
-    )
+    return _let(verdict, case.policy.version)
+
+
+@lru_cache(maxsize=64)
+def _let(verdict: Verdict, version: str) -> PolicyDecision:
+    """Most decisions are this one."""
+    return PolicyDecision(verdict=verdict, rule=OTHERWISE, because="no rule asks for more", policy_version=version)
 
 
 def _by_default(policy: Policy, rule: str, because: str) -> _Reason:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pydantic import JsonValue
 
-from policy.conditions import Condition, Reads
+from policy.conditions import Condition, Reads, Together
 from policy.document import Breaker, Limit, Measure, Parked, PolicyDocument, Scope, WhenAbsent
 from policy.wording import Wording
 from schemas.codes import Code
@@ -65,7 +66,7 @@ class Hold:
     proof: ProofLevel | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PolicyTool:
     """What is decided about one tool."""
 
@@ -79,8 +80,15 @@ class PolicyTool:
     otherwise: Verdict
     when_absent: WhenAbsent
     reads: Reads
+    whens: Together
+    """The conditions of `refusals`, then those of `holds`."""
     counted_for_tenant: frozenset[Measure] = frozenset()
     """What its calls are counted by over all tools of the tenant, for itself or for other tools of the policy."""
+
+    @cached_property
+    def per_run(self) -> tuple[Limit, ...]:
+        """The limits on how many calls a run makes."""
+        return tuple(limit for limit in self.limits if (limit.per, limit.of) == ("run", "count"))
 
     def subjects_needed(self) -> tuple[Counter, ...]:
         """Every counter that a decision needs: the values of `Proposal.totals` and `Proposal.usage` by these names."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from string import Formatter
 from typing import cast
 
-from policy.conditions import Condition, ConditionError, Reads, compile_condition
+from policy.conditions import Condition, ConditionError, Reads, Together, compile_condition
 from policy.decide import RESERVED_NAMES
 from policy.document import Defaults, Limit, RuleText, Scope, ToolText
 from policy.model import Counter, Hold, PolicyTool, Refusal
@@ -63,6 +63,7 @@ class _Resolver:
         self._names: dict[str, Kind] = dict(vocabulary.names) if vocabulary else {}
         self._names |= {f"totals.{total}": "integer" for total in text.totals}
         self._names |= {f"thresholds.{threshold}": "integer" for threshold in text.thresholds}
+        self._constants = {("thresholds", threshold): value for threshold, value in text.thresholds.items()}
         self._used: set[Path] = set()
         self._conditions: list[Condition] = []
 
@@ -72,8 +73,10 @@ class _Resolver:
         self._answerable()
         for name, total in text.totals.items():
             self._scoped(total.per, ("totals", name))
-        refusals = [self._refusal(rule, rule.refuse) for rule in text.rules if rule.refuse is not None]
-        holds = [self._hold(rule, rule.hold) for rule in text.rules if rule.hold is not None]
+        found = [self._refusal(rule, rule.refuse) for rule in text.rules if rule.refuse is not None]
+        refusals = tuple(rule for rule in found if rule is not None)
+        asking = [self._hold(rule, rule.hold) for rule in text.rules if rule.hold is not None]
+        holds = tuple(rule for rule in asking if rule is not None)
         limits = tuple(self._limit(limit) for limit in text.limits)
         self._tripped()
         self._unused()
@@ -85,11 +88,12 @@ class _Resolver:
             ),
             limits=limits,
             breaker=text.breaker,
-            refusals=tuple(rule for rule in refusals if rule is not None),
-            holds=tuple(rule for rule in holds if rule is not None),
+            refusals=refusals,
+            holds=holds,
             otherwise=text.otherwise,
             when_absent=text.when_absent,
             reads=Reads(self._conditions),
+            whens=Together([rule.when for rule in (*refusals, *holds)]),
         )
 
     def _problem(self, where: Iterable[str], what: str) -> None:
@@ -177,7 +181,7 @@ class _Resolver:
     def _condition(self, source: str, rule: str, field: str) -> Condition | None:
         where = (rule, field)
         try:
-            condition = compile_condition(source)
+            condition = compile_condition(source, self._constants)
         except ConditionError as error:
             self._problem(where, f"is not a CEL expression: {error}")
             return None

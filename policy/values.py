@@ -1,7 +1,7 @@
 """Dotted names and the values behind them."""
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Any, Final
 
 Path = tuple[str, ...]
 
@@ -14,10 +14,11 @@ ABSENT: Final = _Absent()
 
 
 def look_up(values: Mapping[str, object], path: Path) -> object:
-    """The value at a path; ABSENT where there is none."""
-    value = values.get(path[0], ABSENT)
-    for step in path[1:]:
-        if not isinstance(value, Mapping):
-            return ABSENT
-        value = cast(Mapping[str, object], value).get(step, ABSENT)
+    """The value at a path through objects of JSON; ABSENT where there is none."""
+    value: Any = values
+    try:
+        for step in path:
+            value = value[step]
+    except (KeyError, TypeError):  # no such name, or what it would be in is no object
+        return ABSENT
     return value

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.conditions import Condition, ConditionError, Name, Reads, compile_condition
+from policy.conditions import Condition, ConditionError, Name, Reads, Together, compile_condition
+from policy.values import Path
 
 VALUES: dict[str, Any] = {
     "args": {"amount_cents": 4999, "note": "facts.order.status", "currency": "USD"},
@@ -149,3 +150,62 @@ def test_an_error_says_nothing_of_the_values() -> None:
     with pytest.raises(ConditionError) as raised:
         holds(compile_condition("args.note > 1"), VALUES)
     assert (str(raised.value), raised.value.__cause__, raised.value.__suppress_context__) == ("", None, True)
+
+
+THRESHOLD: Path = ("thresholds", "most")
+
+
+@pytest.mark.parametrize("most", [-(2**53) + 1, -1, 0, 20_000, 2**53 - 1])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "args.amount_cents > thresholds.most",
+        "args.amount_cents - thresholds.most < 5 && -thresholds.most < 7",
+        "has(thresholds.most) && thresholds.most in [1, 20000]",
+        "thresholds.most*2 > 3 // thresholds.most",
+        'thresholds.mostly == "thresholds.most"',
+    ],
+)
+def test_a_constant_changes_no_answer(source: str, most: int) -> None:
+    values: dict[str, Any] = {"args": {"amount_cents": 4999}, "thresholds": {"most": most, "mostly": "thresholds.most"}}
+    condition = compile_condition(source, {THRESHOLD: most})
+    assert holds(condition, values) is cel.evaluate(source, values)
+    assert Name(THRESHOLD, presence=False) not in condition.variables
+    assert condition.reads == compile_condition(source).reads
+
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.sampled_from(("", "open", "shipped")), st.just([])
+)
+READ = ("args.amount_cents", "args.note", "facts.order.status", "facts.order.disputed", "totals.day")
+ASKED = [
+    compile_condition(source)
+    for source in (
+        *("args.amount_cents > 20000", "totals.day + args.amount_cents > 20000 // all of it", "facts.order.disputed"),
+        *('facts.order.status in ["open"]', "args.amount_cents / totals.day > 1", "has(args.note) && args.note != ''"),
+        *("args.amount_cents", "facts.order.disputed || totals.day > 0", "[1, 2].exists(n, n == args.amount_cents)"),
+    )
+]
+
+
+@UNHURRIED
+@given(
+    values=st.fixed_dictionaries({}, optional=dict.fromkeys(READ, SCALARS)),
+    chosen=st.lists(st.sampled_from(ASKED), max_size=9),
+)
+def test_together_they_answer_as_each_alone(values: dict[str, Any], chosen: list[Condition]) -> None:
+    nested: dict[str, Any] = {"args": {}, "facts": {"order": {}}, "totals": {}}
+    for name, value in values.items():
+        node = nested
+        *above, last = name.split(".")
+        for step in above:
+            node = node[step]
+        node[last] = value
+    context = Reads(chosen).context(nested)
+    alone: list[bool | None] = []
+    for condition in chosen:
+        try:
+            alone.append(condition.holds(context))
+        except ConditionError:
+            alone.append(None)
+    assert Together(chosen).answers(context) == alone
