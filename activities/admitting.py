@@ -22,6 +22,7 @@ from schemas.codes import Code
 from schemas.switches import of_tool
 from tools.catalog import Entry
 from tools.protocol import Arguments, ReadTool, Refusal
+from tools.results import ResultTooLargeError, capped
 
 # Before a call is decided again whose facts do not say yet which calls before it they contain.
 _PAUSES = [timedelta(seconds=s) for s in (1, 2, 4, 8, 15)]
@@ -56,7 +57,7 @@ class Admission:
             account.made_by(run.binding, request.tool)
             call, entry, arguments = check_call(self._services, run, request, workflow_id())
             account.trail.mark("input_validated")
-            describe_tool(span, run.binding, entry.manifest, call.key_hash)
+            describe_tool(span, call, entry.manifest)
             self._services.reached("intent.before")
             if self._services.systems is None:
                 return self._elsewhere(request, call)
@@ -168,10 +169,14 @@ class Admission:
             found = await tool.read(arguments, call.binding, systems)
         if isinstance(found, Refusal):
             return deciding.refused(call, deciding.refused_by_facts(policy, found), {}, {})
+        try:
+            result = capped(found.model_dump(mode="json", exclude_none=True), entry.manifest)
+        except ResultTooLargeError:
+            raise SystemUnavailable(entry.manifest.name, "result_too_large") from None
         return deciding.answered(
             call,
             decision,
-            found.model_dump(mode="json", exclude_none=True),
+            result,
             code=Code.NO_RESULTS if tool.is_empty(found) else Code.OK,
             done=tool.done(arguments, found),
         )

@@ -47,6 +47,9 @@ from schemas.switches import code_of, of_call
 from tools.catalog import Entry
 from tools.protocol import Refusal, WriteArguments, WriteTool
 
+REDACTED = "(redacted)"
+"""Stands for the value of an argument that nobody is shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
@@ -74,9 +77,15 @@ class Proposed:
             "tool": self.call.tool,
             # As it would run: a tool that was replaced since is not the one that was looked at.
             "tool_version": self.entry.manifest.version,
-            "arguments": self.call.arguments,
+            "arguments": self.shown_arguments,
             "facts": self.tool.matters(self.facts),
         }
+
+    @property
+    def shown_arguments(self) -> dict[str, JsonValue]:
+        """The arguments, without the values of those that the manifest lets nobody see."""
+        redacted = self.entry.manifest.redact
+        return {name: REDACTED if name in redacted else value for name, value in self.call.arguments.items()}
 
     def action_digest(self) -> str:
         """That in short (RFC 8785, SHA-256)."""
@@ -238,7 +247,7 @@ def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> Approva
     words = {
         name: value
         for name in proposed.tool.untrusted_arguments
-        if isinstance(value := call.arguments.get(name), str) and value
+        if isinstance(value := proposed.shown_arguments.get(name), str) and value
     }
     hidden = _words(proposed.tool)
     lasts = timedelta(seconds=decision.deadline_seconds or 86_400)
@@ -249,7 +258,7 @@ def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> Approva
         tool=call.tool,
         tool_version=call.tool_version,
         title=proposed.tool.title(proposed.arguments, facts),
-        arguments={name: value for name, value in call.arguments.items() if name not in hidden},
+        arguments={name: value for name, value in proposed.shown_arguments.items() if name not in hidden},
         facts=facts.model_dump(mode="json"),
         facts_at=now,
         rule=decision.rule,
@@ -369,6 +378,7 @@ _UNREADABLE = {
     "forbidden": Code.REMOTE_FORBIDDEN,
     "vault_locked": Code.VAULT_LOCKED,
     "no_credential": Code.INTERNAL_FAILURE,
+    "result_too_large": Code.INTERNAL_FAILURE,
 }
 
 

@@ -55,7 +55,7 @@ class Effects:
             account.about(record)
             entry, _ = self.tool_of(record)
             call = record.details.call
-            describe_tool(span, call.binding, entry.manifest, call.key_hash)
+            describe_tool(span, call, entry.manifest)
             approved: HumanDecision | None = None
             if record.verdict == "hold" and record.intended_at is None and not record.settled:
                 record, approved = await self._decisions.approved(record, request.approval_id, request.token)

@@ -67,7 +67,7 @@ class Inspecting:
             if effect is None or (record.settled and not again):
                 return self._effects.resume(record)
             entry, tool = self._effects.tool_of(record)
-            describe_tool(span, record.details.call.binding, entry.manifest, record.details.call.key_hash)
+            describe_tool(span, record.details.call, entry.manifest)
             found = await self._look(record, effect, account)
             done = self._effects.done(record, found.result) if found.kind == "confirmed" else ""
 
@@ -120,7 +120,7 @@ class Inspecting:
     def _may_resend_until(self, entry: Entry, effect: Effect) -> datetime | None:
         """When the system that the effect was sent to may have forgotten its key; None where it is not sent again."""
         policy_tool = self._services.policy.tool(entry.manifest.name)
-        if policy_tool is None or policy_tool.when_absent != "resend":
+        if policy_tool is None or policy_tool.when_absent != "resend" or entry.manifest.idempotency != "key":
             return None
         systems = self._services.systems
         if systems is None:
@@ -136,7 +136,7 @@ class Inspecting:
             if record.settled or record.review is not None or effect is None:
                 return self._effects.resume(record)
             entry, _ = self._effects.tool_of(record)
-            describe_tool(span, record.details.call.binding, entry.manifest, record.details.call.key_hash)
+            describe_tool(span, record.details.call, entry.manifest)
             found = await self._look(record, effect, account)
             if not isinstance(found, Absent):
                 # Whoever looks next records it; here it only keeps the effect from being sent.

@@ -29,7 +29,7 @@ class Previewing:
         entry = services.catalog.get(request.tool)
         switches = of_tool(request.tool, entry.manifest.capability_classes) if entry else []
         run = await services.ledger.admissions.run(request.run_id, "", switches)
-        if run is None or not run.is_open or entry is None or request.tool not in run.tools:
+        if run is None or not run.is_open or entry is None or not entry.offered_to(run.tools):
             raise benign("the run may not use this tool", "TOOL_NOT_AVAILABLE")
         arguments = services.catalog.validate_arguments(request.tool, request.arguments)
         if isinstance(arguments, Refusal):

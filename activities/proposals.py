@@ -32,7 +32,7 @@ def check_call(
     entry = services.catalog.get(request.tool)
     if not run.is_open:
         raise benign("the run is closed", "RunClosed")
-    if entry is None or not entry.manifest.published or request.tool not in run.tools:
+    if entry is None or not entry.offered_to(run.tools):
         raise benign("the run may not use this tool", "TOOL_NOT_AVAILABLE")
     arguments = services.catalog.validate_arguments(request.tool, request.arguments)
     if isinstance(arguments, Refusal):
@@ -66,7 +66,7 @@ async def read_facts(services: Services, call: Call, entry: Entry, arguments: Ar
     """Read the facts from their owners. Raises SystemUnavailable when they cannot be had."""
     tool = cast("WriteTool[Any, Any, Any]", entry.tool)
     with services.outside(entry, call.binding.tenant) as systems:
-        facts = await patiently(lambda: tool.read_facts(arguments, call.binding, systems))
+        facts = await _patiently(entry, lambda: tool.read_facts(arguments, call.binding, systems))
     if isinstance(facts, Refusal):
         return facts
     return Proposed(call, entry, tool, cast(WriteArguments, arguments), facts)
@@ -105,13 +105,13 @@ async def _counted_in(
     if not held:
         return ()
     with services.outside(proposed.entry, tenant) as systems:
-        seen = await patiently(lambda: proposed.tool.in_facts(held.keys(), proposed.facts, systems))
+        seen = await _patiently(proposed.entry, lambda: proposed.tool.in_facts(held.keys(), proposed.facts, systems))
     return None if seen is None else tuple(held[each] for each in seen)
 
 
-async def patiently(read: Callable[[], Awaitable[T]]) -> T:
-    """A read, repeated a little: reads are safe to repeat. Raises the last SystemUnavailable."""
-    for pause in _PAUSES:
+async def _patiently(entry: Entry, read: Callable[[], Awaitable[T]]) -> T:
+    """A read, repeated a little where the tool's manifest says that it may be. Raises the last SystemUnavailable."""
+    for pause in _PAUSES if entry.manifest.repeatable else ():
         try:
             return await read()
         except SystemUnavailable:

@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from activities.patience import Patience
 from gateways.credentials import Acting, acting
 from gateways.egress import declared
+from gateways.http import at_most
 from gateways.protocols import Systems
 from ledger.ledger import Ledger, TenantLedger
 from ledger.records import CallRecord
@@ -68,7 +69,12 @@ class Services:
         its manifest does not name are closed to it."""
         if self.systems is None:
             raise LookupError("this process serves no queue that has credentials")
-        with declared(entry.manifest.systems), acting(Acting(tenant, entry.manifest.name)):
+        manifest = entry.manifest
+        with (
+            declared(manifest.systems, manifest.writes_to),
+            at_most(manifest.timeout_seconds),
+            acting(Acting(tenant, manifest.name)),
+        ):
             yield self.systems
 
     def effect_queue(self, tool: str) -> str:

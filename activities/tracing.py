@@ -8,7 +8,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode
 
 from ledger.records import CallRecord
-from schemas.calls import Binding
+from schemas.calls import Call
 from schemas.tools import Manifest
 
 _tracer = trace.get_tracer("counterseal")
@@ -38,8 +38,13 @@ def current_trace_id() -> str | None:
     return trace.format_trace_id(context.trace_id) if context.is_valid else None
 
 
-def describe_tool(span: Span, binding: Binding, manifest: Manifest, key_hash: str) -> None:
-    """Who calls what."""
+def describe_tool(span: Span, call: Call, manifest: Manifest) -> None:
+    """Who calls what; of the arguments those that the manifest lets spans show."""
+    binding = call.binding
+    shown = {name: call.arguments.get(name) for name in manifest.trace}
+    span.set_attributes(
+        {f"{_PREFIX}argument.{name}": value for name, value in shown.items() if isinstance(value, str | int)}
+    )
     span.set_attributes(
         {
             "gen_ai.operation.name": "execute_tool",
@@ -51,7 +56,7 @@ def describe_tool(span: Span, binding: Binding, manifest: Manifest, key_hash: st
             f"{_PREFIX}tool.name": manifest.name,
             f"{_PREFIX}tool.version": manifest.version,
             f"{_PREFIX}capability_classes": manifest.capability_classes,
-            f"{_PREFIX}idempotency_key_hash": key_hash,
+            f"{_PREFIX}idempotency_key_hash": call.key_hash,
         }
     )
 

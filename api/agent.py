@@ -129,8 +129,8 @@ async def list_tools(run: Run, services: Services) -> Response:
     """The tools that this run may use now."""
     described = [
         services.catalog.describe(entry.manifest.name)
-        for entry in services.catalog.published()
-        if entry.manifest.name in run.tools
+        for entry in services.catalog.all()
+        if entry.offered_to(run.tools)
     ]
     return JSONResponse(Tools(tools=described).model_dump(mode="json"))
 
@@ -148,7 +148,7 @@ async def post_tool_call(request: Request, run: Run, services: Services, wait_se
     """Call a tool. Answers when the call has settled or parked, at the latest after `wait_seconds`."""
     asked = parse(CallTool, await json_object(request))
     entry = services.catalog.get(asked.tool)
-    if entry is None or not entry.manifest.published or asked.tool not in run.tools:
+    if entry is None or not entry.offered_to(run.tools):
         raise refuse(Code.TOOL_NOT_AVAILABLE, Explanation(allowed={"tools": ", ".join(sorted(run.tools))}))
     arguments = services.catalog.validate_arguments(asked.tool, asked.arguments)
     if isinstance(arguments, Refusal):

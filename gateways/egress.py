@@ -52,6 +52,7 @@ class Passage:
 
 _passage: ContextVar[Passage | None] = ContextVar("passage", default=None)
 _declared: ContextVar[frozenset[str] | None] = ContextVar("declared", default=None)
+_writes_to: ContextVar[str | None] = ContextVar("writes_to", default=None)
 
 
 def origin(url: httpx.URL) -> Origin:
@@ -77,13 +78,15 @@ def base_url(text: str) -> httpx.URL:
 
 
 @contextmanager
-def declared(systems: Iterable[str]) -> Generator[None]:
-    """While a tool runs: exchanges with systems that its manifest does not name are denied, in tasks it starts too."""
-    token = _declared.set(frozenset(systems))
+def declared(systems: Iterable[str], writes_to: str | None) -> Generator[None]:
+    """While a tool runs: exchanges with systems that its manifest does not name are denied, in tasks it starts too, and
+    so is anything but a GET to another one than `writes_to`."""
+    token, writing = _declared.set(frozenset(systems)), _writes_to.set(writes_to)
     try:
         yield
     finally:
         _declared.reset(token)
+        _writes_to.reset(writing)
 
 
 def current() -> Passage | None:
@@ -147,7 +150,7 @@ class Egress:
         url = request.url
         meant = Passage(system, url.raw_host.decode("ascii"), 0, private=False)
         systems = _declared.get()
-        if systems is not None and system not in systems:
+        if systems is not None and (system not in systems or (request.method != "GET" and system != _writes_to.get())):
             raise meant.refused("system_not_declared")
         if url.userinfo or request.headers.get_list("host") != [url.netloc.decode("ascii")]:
             raise meant.refused("url_not_plain")

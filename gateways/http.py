@@ -2,9 +2,12 @@
 
 import asyncio
 import logging
+import math
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -50,6 +53,7 @@ _PATH_PARAMETER = re.compile(r"[0-9A-Za-z_-]{1,255}")
 _RETRY_AFTER = re.compile(r"[0-9]{1,5}")
 _TRACE_CONTEXT = TraceContextTextMapPropagator()
 _tracer = trace.get_tracer("counterseal.gateways")
+_at_most: ContextVar[float] = ContextVar("at_most", default=math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,16 @@ class NotAnswered:
 
 
 Answer = Answered | NotAnswered
+
+
+@contextmanager
+def at_most(seconds: float) -> Generator[None]:
+    """In this context an exchange takes no longer than this, however long its system is given."""
+    token = _at_most.set(seconds)
+    try:
+        yield
+    finally:
+        _at_most.reset(token)
 
 
 def new_client(resolve: Resolve = resolve) -> httpx.AsyncClient:
@@ -261,7 +275,7 @@ class Remote:
         }
         url = self._base.copy_with(path=self._base.path.rstrip("/") + path)
         # Connecting has a bound of its own, which unlike a cancellation closes a socket in the middle of its handshake.
-        timeout = httpx.Timeout(None, connect=self._deadline_seconds / 2)
+        timeout = httpx.Timeout(None, connect=self._deadline() / 2)
         return self._client.build_request(
             method,
             url,
@@ -273,10 +287,13 @@ class Remote:
             extensions={"trace": course},
         )
 
+    def _deadline(self) -> float:
+        return min(self._deadline_seconds, _at_most.get())
+
     async def _send(self, request: httpx.Request, course: Course) -> tuple[_Received | None, Problem | None]:
         try:
             with self._egress.passage(self.system, request):
-                async with asyncio.timeout(self._deadline_seconds):
+                async with asyncio.timeout(self._deadline()):
                     received = await self._receive(request, course)
         except EgressDenied:
             return None, "egress_denied"

@@ -135,7 +135,7 @@ def _decided(policy: Policy, proposal: Proposal) -> PolicyDecision:
         or _broken(case)
         or _limited(case)
         or _asked(case)
-        or _otherwise(case, critical=proposal.manifest.risk == "critical")
+        or _otherwise(case, critical=proposal.manifest.effective_risk == "critical")
     )
 
 

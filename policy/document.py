@@ -10,7 +10,7 @@ from schemas.codes import Code
 from schemas.proofs import ProofLevel
 from schemas.replies import Verdict
 from schemas.switches import parse
-from schemas.tools import ToolName
+from schemas.tools import Group, ToolName
 
 _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
@@ -48,7 +48,6 @@ def _can_be_tripped(name: object) -> object:
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{1,62}$")]
 PolicyName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{1,62}$")]
-Group = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{1,62}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\r\n]+$")]
 Expression = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Duration = Annotated[int, BeforeValidator(parse_duration)]

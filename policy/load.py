@@ -9,6 +9,7 @@ from policy.files import read_document
 from policy.model import Policy, PolicyTool
 from policy.problems import PolicyError, Problem
 from policy.resolve import resolve
+from policy.roles import unfit_groups
 from policy.vocabulary import Vocabulary
 from schemas.canonical import digest
 
@@ -35,7 +36,7 @@ def load_policy(path: Path, vocabularies: Mapping[str, Vocabulary] | None = None
         problems.extend(found)
     if problems:
         raise PolicyError(problems)
-    return Policy(
+    policy = Policy(
         name=document.name,
         version=version_of(document),
         approvers=document.defaults.approvers,
@@ -46,6 +47,9 @@ def load_policy(path: Path, vocabularies: Mapping[str, Vocabulary] | None = None
         tools=tools,
         document=document,
     )
+    if unfit := unfit_groups(policy, vocabularies or {}, file_of, str(path)):
+        raise PolicyError(unfit)
+    return policy
 
 
 def measures_per_tenant(document: PolicyDocument) -> frozenset[Measure]:

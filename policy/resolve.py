@@ -240,7 +240,10 @@ class _Resolver:
         name = ".".join(path)
         kind = self._names[name]
         if path[0] == "args" and path[1] in vocabulary.untrusted:
-            self._problem(where, f"{name} is written by the agent and cannot be repeated in our words")
+            self._problem(
+                where,
+                f"{name} is written by the agent or shown to nobody, and cannot be repeated in our words",
+            )
         elif kind not in SCALARS:
             self._problem(where, f"{name} is not one value")
         elif money and (kind != "integer" or "args.currency" not in self._names):

@@ -22,13 +22,15 @@ class Vocabulary:
     """`names` maps dotted names (`args.amount_cents`, `facts.order.status`) to what they hold.
 
     `untrusted` are the arguments that carry the agent's own words. A tool that only reads (`writes` is false) is
-    answered at once: it has no facts, is not counted and waits for nobody. `classes` are its capability classes.
+    answered at once: it has no facts, is not counted and waits for nobody. `classes` are its capability classes,
+    `roles` the only groups that may decide about it, where it says so.
     """
 
     names: Mapping[str, Kind]
     untrusted: frozenset[str]
     writes: bool
     classes: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -37,12 +39,13 @@ class Vocabulary:
         facts: Schema | None = None,
         untrusted: Iterable[str] = (),
         classes: Iterable[str] = (),
+        roles: Iterable[str] = (),
     ) -> "Vocabulary":
         """From two JSON Schemas (2020-12) as pydantic writes them; without facts, of a tool that only reads."""
         names = dict(_names("args", arguments, arguments))
         if facts is not None:
             names.update(_names("facts", facts, facts))
-        return cls(names, frozenset(untrusted), writes=facts is not None, classes=tuple(classes))
+        return cls(names, frozenset(untrusted), facts is not None, tuple(classes), tuple(roles))
 
 
 def _names(prefix: str, schema: Schema, root: Schema) -> Iterator[tuple[str, Kind]]:

@@ -20,5 +20,7 @@ def _vocabulary(entry: Entry) -> Vocabulary:
     arguments = object_schema(tool.arguments_model)
     if isinstance(tool, WriteTool):
         facts = object_schema(tool.facts_model, mode="serialization")
-        return Vocabulary.of(arguments, facts, tool.untrusted_arguments, entry.manifest.capability_classes)
+        manifest = entry.manifest
+        unsaid = (*tool.untrusted_arguments, *manifest.redact)
+        return Vocabulary.of(arguments, facts, unsaid, manifest.capability_classes, manifest.roles)
     return Vocabulary.of(arguments)

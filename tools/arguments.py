@@ -98,27 +98,27 @@ def _explain(root: JsonSchema, error: ErrorDetails, name: str) -> tuple[str | No
 
 def _property(root: JsonSchema, schema: JsonSchema, part: int | str) -> JsonSchema | None:
     """The schema one step down; None where `part` is no name of the schema's own (an unknown key, a union's tag)."""
-    for option in _options(root, schema):
+    for option in options(root, schema):
         below = option.get("items") if isinstance(part, int) else option.get("properties", {}).get(part)
         if isinstance(below, dict):
             return cast("JsonSchema", below)
     return None
 
 
-def _options(root: JsonSchema, schema: JsonSchema) -> list[JsonSchema]:
+def options(root: JsonSchema, schema: JsonSchema) -> list[JsonSchema]:
     """The schema with references followed and alternatives spread out."""
     if "$ref" in schema:
-        return _options(root, root["$defs"][str(schema["$ref"]).removeprefix("#/$defs/")])
+        return options(root, root["$defs"][str(schema["$ref"]).removeprefix("#/$defs/")])
     if "anyOf" in schema:
-        return [option for each in schema["anyOf"] for option in _options(root, each)]
+        return [option for each in schema["anyOf"] for option in options(root, each)]
     return [schema]
 
 
 def describe(root: JsonSchema, schema: JsonSchema) -> str:
     """What a field may hold, in words: `an integer from 100 to 50000`, `text of at most 280 characters`."""
-    options = _options(root, schema)
-    words = [_describe_one(option) for option in options if option.get("type") != "null"]
-    if len(words) < len(options):
+    choices = options(root, schema)
+    words = [_describe_one(choice) for choice in choices if choice.get("type") != "null"]
+    if len(words) < len(choices):
         words.append("left out")
     return " or ".join(words)
 

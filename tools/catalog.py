@@ -1,22 +1,21 @@
 """Every tool there is: folders under `tools/` (and under an extra path) whose manifest and code agree."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from pydantic import JsonValue
 
 import tools
-from schemas.tools import Manifest, ToolDescription
+from schemas.tools import Manifest, Phase, ToolDescription
+from tools.agreement import AnyTool, disagreements
 from tools.arguments import object_schema, validate
 from tools.manifest import CatalogError, load_manifest
 from tools.protocol import Arguments, ReadTool, Refusal, WriteTool
 
 __all__ = ["AnyTool", "Catalog", "CatalogError", "Entry"]
-
-AnyTool = ReadTool[Any, Any] | WriteTool[Any, Any, Any]
 
 BUILT_IN = Path(__file__).parent
 
@@ -29,6 +28,10 @@ class Entry:
     tool: AnyTool
     description: ToolDescription
     manifest_file: Path
+
+    def offered_to(self, allowed: Collection[str]) -> bool:
+        """Whether a run that was opened with these tools may call it: an internal tool is never offered."""
+        return self.manifest.published and self.manifest.name in allowed
 
 
 class Catalog:
@@ -50,12 +53,7 @@ class Catalog:
                 entries.append(_load_entry(folder))
             except CatalogError as error:
                 problems.extend(error.problems)
-        names = {entry.manifest.name for entry in entries}
-        problems.extend(
-            f"{entry.manifest_file}: undo_tool: there is no tool {entry.manifest.undo_tool}"
-            for entry in entries
-            if entry.manifest.undo_tool not in (None, *names)
-        )
+        problems.extend(_unknown_tools(entries))
         if problems:
             raise CatalogError(problems)
         return cls(entries)
@@ -112,22 +110,23 @@ def _load_entry(folder: Path) -> Entry:
     if not isinstance(tool, ReadTool | WriteTool):
         raise CatalogError([f"{folder / 'tool.py'}: TOOL must be a ReadTool or a WriteTool"])
     checked = cast("AnyTool", tool)
-    problems = _disagreements(manifest, checked, name)
+    problems = [f"{manifest_file}: {problem}" for problem in disagreements(manifest, checked, name)]
     if problems:
-        raise CatalogError([f"{manifest_file}: {problem}" for problem in problems])
+        raise CatalogError(problems)
     return Entry(manifest, checked, _describe(manifest, checked), manifest_file)
 
 
-def _disagreements(manifest: Manifest, tool: AnyTool, folder: str) -> list[str]:
-    """What the manifest says and the code or the folder does not."""
-    problems: list[str] = []
-    if not manifest.name == tool.name == folder:
-        problems.append(f"name: is {manifest.name}, the folder is {folder}, the tool's name is {tool.name}")
-    if manifest.writes != isinstance(tool, WriteTool):
-        problems.append(f"writes: is {str(manifest.writes).lower()}, which the tool's class contradicts")
-    if manifest.undo_tool is not None and manifest.reversibility == "irreversible":
-        problems.append("undo_tool: an irreversible tool has none")
-    return problems
+def _unknown_tools(entries: Sequence[Entry]) -> Iterator[str]:
+    """A problem for each tool that a manifest names and that is not there."""
+    names = {entry.manifest.name for entry in entries}
+    for entry in entries:
+        manifest = entry.manifest
+        phase = manifest.phase or Phase(after=(manifest.name,))
+        named = [("undo_tool", manifest.undo_tool)] if manifest.undo_tool else []
+        named += [("phase.after", name) for name in phase.after] + [("phase.until", name) for name in phase.until]
+        for field, name in named:
+            if name not in names:
+                yield f"{entry.manifest_file}: {field}: there is no tool {name}"
 
 
 def _describe(manifest: Manifest, tool: AnyTool) -> ToolDescription:

@@ -1,54 +1,42 @@
 """Reads `manifest.yaml`: strictly, with errors that name the file and the field."""
 
-import json
-from collections.abc import Hashable
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
-import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
+from schemas import strict_yaml
+from schemas.base import Model
 from schemas.tools import Manifest
+
+M = TypeVar("M", bound=Model)
 
 
 class CatalogError(Exception):
     """Tools that cannot be loaded. `problems` has one readable line each."""
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
-        self.problems = problems
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """A repeated key is an error; YAML 1.2 says so, the parser does not."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
-        seen: set[object] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # pyright: ignore[reportUnknownMemberType]  # untyped stub
-            if key in seen:
-                problem = f"the key {key} is given twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+        self.problems = list(problems)
 
 
 def load_manifest(path: Path) -> Manifest:
-    """The manifest in `path`. Raises CatalogError; an unknown or missing field and a wrong type are problems."""
+    """The manifest in `path`. Raises CatalogError; an unknown field and a wrong type are problems."""
+    return read_model(path, Manifest)
+
+
+def read_model(path: Path, model: type[M]) -> M:
+    """What a YAML file of a tool's folder says, as `model`. Raises CatalogError: file, field, and what is wrong."""
     try:
-        content = _UniqueKeyLoader(path.read_bytes()).get_single_data()
-        # Through JSON, since strict JSON mode takes a list for a tuple and still refuses every other conversion.
-        return Manifest.model_validate_json(json.dumps(content))
-    except (OSError, UnicodeDecodeError) as error:
-        raise CatalogError([f"{path}: cannot be read: {type(error).__name__}"]) from error
-    except yaml.YAMLError as error:
-        raise CatalogError([f"{path}: is not valid YAML: {' '.join(str(error).split())}"]) from error
-    except TypeError as error:
-        raise CatalogError([f"{path}: holds a value that is neither text, number, list nor mapping"]) from error
+        return model.model_validate_json(strict_yaml.read(path).as_json)
+    except strict_yaml.UnreadableError as error:
+        raise CatalogError([f"{path}: {error}"]) from None
     except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False)
-        raise CatalogError([_line(path, each["loc"], each["msg"]) for each in details]) from error
+        raise CatalogError([_line(path, each) for each in error.errors(include_url=False)]) from None
 
 
-def _line(path: Path, loc: tuple[int | str, ...], message: str) -> str:
-    where = ".".join(str(part) for part in loc) or "the whole file"
-    return f"{path}: {where}: {message}"
+def _line(path: Path, error: ErrorDetails) -> str:
+    where = ".".join(str(part) for part in error["loc"] if part != "[key]")
+    return ": ".join(filter(None, (str(path), where, strict_yaml.said(error))))

@@ -15,6 +15,7 @@ from ledger.folding import advanced
 from policy.load import DEFAULT_POLICY
 from policy.model import Policy
 from runtime.policy import load_checked
+from schemas.canonical import digest
 from schemas.codes import Code
 from tests.ledger.refunds import CATALOG, POLICY, TOOL, Refund, facts
 
@@ -185,3 +186,16 @@ def test_facts_that_cannot_be_read_let_nothing_through(problem: str, code: Code)
     assert (admitted.record.code, admitted.record.status) == (code, "failed")
     assert admitted.takes == {}
     assert admitted.effect is None
+
+
+def test_nobody_is_shown_the_value_of_an_argument_that_the_manifest_redacts() -> None:
+    manifest = HELD.entry.manifest.model_copy(update={"redact": ("reason_code", "note")})
+    call = HELD.call.model_copy(update={"arguments": {**HELD.call.arguments, "note": "my words"}})
+    hidden = replace(HELD, call=call, entry=replace(HELD.entry, manifest=manifest))
+    approval = _admit(hidden).approval
+    assert approval is not None
+    assert approval.arguments["reason_code"] == "(redacted)"
+    assert approval.untrusted == {"note": "(redacted)"}
+    assert "my words" not in approval.model_dump_json()
+    assert approval.action_digest == digest(approval.action)
+    assert _admit(hidden).record.details.call.arguments["note"] == "my words"

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
 from activities import deciding, proposals
 from activities.closing import Closing
+from activities.previewing import Previewing
 from activities.proposals import read_facts
 from ledger.calls import UnknownCall
 from ledger.keys import MasterKey
 from ledger.principals import Principal
 from ledger.records import CallRecord
 from ledger.signing import DecisionSigner
-from schemas.calls import CallRef, ExecuteRequest
+from schemas.calls import CallRef, ExecuteRequest, PreviewInput
 from schemas.codes import Code
 from schemas.decisions import Approval
 from schemas.events import DecisionRejected
@@ -344,6 +346,21 @@ async def test_whoever_starts_a_workflow_gets_no_further_than_the_run_allows(
         await desk.admit(request.model_copy(update=change), workflow_id)
     assert (refused.value.type, refused.value.non_retryable) == (kind, True)
     assert await desk.service.outside.effects(order) == []
+
+
+async def test_an_internal_tool_cannot_be_called_by_a_run_that_names_it(desk: Desk) -> None:
+    """However the name came into the run: its token publishes nothing."""
+    order = await desk.service.outside.order()
+    run = await desk.service.open_run(order["customer_id"], tools=("reinstate_order",))
+    arguments: dict[str, Any] = {"order_id": order["order_id"], "idempotency_key": "0" * 32}
+    request, workflow_id = await desk.service.input_for(run.run_id, arguments, "reinstate_order")
+    with pytest.raises(ApplicationError) as refused:
+        await desk.admit(request, workflow_id)
+    assert refused.value.type == "TOOL_NOT_AVAILABLE"
+    preview = PreviewInput(**request.model_dump(), queue="orders")
+    with pytest.raises(ApplicationError) as refused:
+        await ActivityEnvironment().run(Previewing(desk.service.services).preview, preview)
+    assert refused.value.type == "TOOL_NOT_AVAILABLE"
 
 
 async def test_a_call_under_another_workflow_id_is_refused(desk: Desk) -> None:

@@ -20,6 +20,7 @@ from schemas.effects import Effect
 from schemas.events import EffectIntended, EffectReversed, ReviewConcluded, ReviewRequested
 from tests.activities.desk import Desk
 from tests.service import Service, refund_arguments
+from tools.catalog import Catalog
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -83,6 +84,22 @@ async def test_what_is_absent_is_sent_again_under_the_same_key(desk: Desk, do: s
     assert first.operation_id == second.operation_id == effect["operation_id"]
     assert (first.intended_at, first.target) == (second.intended_at, second.target)
     assert await desk.service.outside.sends(await desk.record(sent.request_id)) == 2
+
+
+async def test_what_its_system_would_do_twice_is_not_sent_again(desk: Desk) -> None:
+    """The manifest says that a repeat under the same key is another effect: then a person settles it."""
+    entries = [
+        replace(entry, manifest=entry.manifest.model_copy(update={"idempotency": "none"}))
+        for entry in desk.service.services.catalog.all()
+    ]
+    careful = Desk(desk.service.elsewhere(catalog=Catalog(entries)))
+    order, sent = await _lost(careful, "503")
+    looked = await careful.inspect(sent.request_id)
+    record = await careful.record(sent.request_id)
+    assert (looked.next, record.review) == ("inspect", "absent")
+    assert (await careful.resend(sent.request_id)).next == "inspect"
+    assert await careful.service.outside.sends(record) == 1
+    assert await careful.service.outside.effects(order) == []
 
 
 async def test_in_use_in_use_and_then_done_is_one_refund(desk: Desk) -> None:

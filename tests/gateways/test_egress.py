@@ -174,14 +174,32 @@ async def test_a_tool_reaches_the_systems_that_it_declares_in_its_tasks_too() ->
     async def both() -> list[bool]:
         return list(await asyncio.gather(out("payments"), out("orders")))
 
-    with declared(["orders"]):
+    with declared(["orders"], "orders"):
         assert await both() == [False, True]
-        with declared([]):
+        with declared([], None):
             assert await both() == [False, False]
         assert await both() == [False, True]
     assert await both() == [True, True]
     assert {each.because for each in heard} == {"system_not_declared"}
     assert heard[0] == Denial("payments", "127.0.0.1", "system_not_declared")
+
+
+def test_a_tool_only_reads_from_systems_that_its_effect_does_not_go_to() -> None:
+    egress = loopback.egress("http://127.0.0.1:8080")
+
+    def out(method: str, system: str) -> bool:
+        try:
+            with egress.passage(system, httpx.Request(method, "http://127.0.0.1:8080/")):
+                return True
+        except EgressDenied:
+            return False
+
+    with declared(["orders", "payments"], "payments"):
+        assert (out("GET", "orders"), out("GET", "payments"), out("POST", "payments")) == (True, True, True)
+        assert (out("POST", "orders"), out("PUT", "orders")) == (False, False)
+    with declared(["orders"], None):
+        assert (out("GET", "orders"), out("POST", "orders")) == (True, False)
+    assert out("POST", "orders")
 
 
 def test_a_name_in_punycode_is_taken_as_it_is_written() -> None:

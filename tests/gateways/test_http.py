@@ -15,9 +15,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from gateways import http
-from gateways.http import Answered, NotAnswered, Remote
+from gateways.http import Answered, NotAnswered, Remote, at_most
 from tests import loopback
 from tests.gateways.holding import held
+from tests.service import PATIENCE
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Serve = Callable[[Handler], Awaitable[str]]
@@ -129,6 +130,14 @@ async def test_what_was_sent_is_told_honestly_when_no_answer_comes(
     assert answer.exchange.problem in problems
     assert not answer.nothing_sent
     assert time.monotonic() - started < 2
+
+
+async def test_a_tool_may_have_less_time_than_its_system(serve: Serve, client: httpx.AsyncClient) -> None:
+    gateway, started = remote(client, await serve(never_answer), deadline=PATIENCE), time.monotonic()
+    with at_most(0.3):
+        answer = await gateway.exchange("POST", "/v1/refunds", form={"amount": "1"})
+    assert answer.exchange.problem == "timeout"
+    assert time.monotonic() - started < PATIENCE / 2
 
 
 async def test_nothing_was_sent_when_nobody_listens(client: httpx.AsyncClient) -> None:

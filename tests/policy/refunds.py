@@ -10,21 +10,12 @@ from policy.model import PARKED_PER_AGENT, PARKED_PER_TENANT, Bound, Proposal, U
 from schemas.decisions import Claim
 from schemas.replies import Explanation
 from schemas.tools import Manifest
+from tools.catalog import BUILT_IN
+from tools.manifest import load_manifest
 
 Write = Callable[[str], Path]
 
-MANIFEST = Manifest(
-    name="issue_refund",
-    version="1.0.0",
-    owner="payments",
-    title="Issue a refund",
-    description="Gives money back.",
-    risk="high",
-    capability_classes=("money_movement",),
-    operation="refund",
-    writes=True,
-    queue="payments",
-)
+MANIFEST = load_manifest(BUILT_IN / "issue_refund" / "manifest.yaml")
 ARGUMENTS: dict[str, Any] = {
     "order_id": "ord_8f2b91a04c7d",
     "amount_cents": 4999,

@@ -1,11 +1,13 @@
 """Loading a policy: files and folders, and a version that is that of the meaning."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from policy.document import format_duration, parse_duration
 from policy.load import load_policy
+from policy.problems import PolicyError
 from tests.policy.refunds import Write
 from tests.policy.texts import HEAD, TAIL, VOCABULARIES, problems, rule
 
@@ -168,3 +170,37 @@ def test_the_vocabulary_follows_references_and_what_may_be_missing() -> None:
     assert names["facts.previous.status"] == "text"
     assert names["facts.order.nickname"] == "text"
     assert names["args.note"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("roles", "unfit"),
+    [
+        ((), []),
+        (("finance", "leads"), []),
+        (("finance",), ["one: asks leads; the tool's manifest lets finance decide"]),
+        (
+            ("treasury",),
+            [
+                "defaults: asks finance; the tool's manifest lets treasury decide",
+                "one: asks finance, leads; the tool's manifest lets treasury decide",
+            ],
+        ),
+    ],
+)
+def test_only_those_are_asked_whom_the_manifest_lets_decide(
+    write: Write, roles: tuple[str, ...], unfit: list[str]
+) -> None:
+    file = write(rule("hold: finance\nwhen: args.amount_cents > 1\nbecause: it is much\nescalates_to: leads"))
+    known = VOCABULARIES | {"issue_refund": replace(VOCABULARIES["issue_refund"], roles=roles)}
+    try:
+        load_policy(file, known)
+        found: list[str] = []
+    except PolicyError as error:
+        found = [f"{each.where.removeprefix('issue_refund / ')}: {each.what}" for each in error.problems]
+    assert found == unfit
+
+
+def test_a_tool_that_the_policy_does_not_name_is_not_held_for_others_than_its_manifest_says(write: Write) -> None:
+    known = VOCABULARIES | {"cancel_order": replace(VOCABULARIES["cancel_order"], roles=("treasury",))}
+    with pytest.raises(PolicyError, match="cancel_order / defaults: asks finance"):
+        load_policy(write(HEAD + TAIL), known)

@@ -1,5 +1,6 @@
 """Tools are folders; a folder that does not hold together is named with file and field."""
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import tools
-from tools.catalog import Catalog, CatalogError
+from schemas.tools import DECLARED
+from tools.catalog import BUILT_IN, Catalog, CatalogError
+from tools.manifest import load_manifest
 
 MANIFEST = """\
 name: {name}
@@ -15,12 +18,25 @@ version: 1.0.0
 owner: tests
 title: A test tool
 description: Looks something up. Use it in tests, not elsewhere.
-risk: low
-capability_classes: [read_public]
-reversibility: reversible
 operation: lookup
 writes: false
 queue: orders
+risk: low
+capability_classes: [read_public]
+reversibility: reversible
+blast_radius: {{ rows: 20, accounts: 0, tenants: 0, people: 0 }}
+side_effects: []
+scopes: []
+roles: []
+idempotency: natural
+timeout_seconds: 5
+repeatable: true
+egress: [orders]
+credential: null
+result_max_items: 20
+result_max_bytes: 4096
+trace: []
+redact: []
 published: true
 """
 CODE = """\
@@ -34,6 +50,8 @@ class Words(Arguments):
 
 class Found(Model):
     words: tuple[str, ...]
+    count: int
+    truncated: bool
 
 
 class Tool(ReadTool[Words, Found]):
@@ -42,7 +60,7 @@ class Tool(ReadTool[Words, Found]):
     result_model = Found
 
     async def read(self, arguments, binding, systems):
-        return Found(words=tuple(arguments.words))
+        return Found(words=tuple(arguments.words), count=len(arguments.words), truncated=False)
 
     def is_empty(self, result):
         return not result.words
@@ -143,41 +161,59 @@ def test_a_tool_of_an_extra_path_is_like_any_other(extra: Folder) -> None:
 
 BAD = MANIFEST.format(name="bad_tool")
 BAD_MANIFESTS = {
-    "missing field": (BAD.replace("owner: tests\n", ""), "owner: Field required"),
-    "unknown field": (BAD + "retries: 3\n", "retries: Extra inputs are not permitted"),
+    "missing field": (BAD.replace("title: A test tool\n", ""), "title: is missing"),
+    "unknown field": (BAD + "retries: 3\n", "retries: there is no such field"),
     "unknown word": (
         BAD.replace("risk: low", "risk: tiny"),
-        "risk: Input should be 'low', 'medium', 'high' or 'critical'",
+        "risk: must be 'low', 'medium', 'high' or 'critical'",
     ),
     "wrong type": (
         BAD.replace("writes: false", "writes: 'no'"),
-        "writes: Input should be a valid boolean",
+        "writes: input should be a valid boolean",
     ),
-    "version as a number": (
-        BAD.replace("1.0.0", "1.0"),
-        "version: Input should be a valid string",
-    ),
-    "repeated key": (
-        BAD + "risk: high\n",
-        "is not valid YAML: the key risk is given twice",
-    ),
-    "not YAML": ("name: [", "is not valid YAML:"),
-    "a date": (BAD.replace("owner: tests", "owner: 2026-01-02"), "holds a value that is"),
-    "empty": ("", "the whole file: Input should be an object"),
-    "code object": ("!!python/object/apply:os.getcwd []", "is not valid YAML:"),
+    "no such version": (BAD.replace("1.0.0", "1.0"), "version: must match "),
+    "repeated key": (BAD + "risk: high\n", "risk is given twice"),
+    "not YAML": ("name: [", ": line "),
+    "empty": ("", "must be a mapping of names"),
+    "code object": ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),
+    "a typo deep down": (BAD.replace("people: 0", "people: many"), "blast_radius.people: "),
+    "half a list": (BAD.replace("roles: []", "roles: [finance, Leads]"), "roles.1: must match "),
     "another name": (MANIFEST.format(name="other_tool"), "name: is other_tool, the folder is bad_tool"),
     "contradiction": (
-        BAD.replace("writes: false", "writes: true"),
+        BAD.replace("writes: false", "writes: true").replace("[read_public]", "[write_internal]"),
         "writes: is true, which the tool's class contradicts",
+    ),
+    "a read that writes": (
+        BAD.replace("[read_public]", "[read_public, money_movement]"),
+        "capability_classes: it only reads",
+    ),
+    "a write that reads": (
+        BAD.replace("writes: false", "writes: true"),
+        "capability_classes: none of them says what it writes",
+    ),
+    "a read with consequences": (
+        BAD.replace("side_effects: []", "side_effects: [it writes a letter]"),
+        "side_effects: a tool that only reads has none",
+    ),
+    "a credential that its classes hide": (
+        BAD.replace("credential: null", "credential: orders"),
+        "credential: a tool of the class credential_use has one",
+    ),
+    "a credential of elsewhere": (
+        BAD.replace("credential: null", "credential: payments").replace("read_public", "credential_use"),
+        "credential: is not in egress",
     ),
     "undo of the irreversible": (
         BAD.replace("reversibility: reversible", "reversibility: irreversible\nundo_tool: bad_tool"),
-        "undo_tool: an irreversible tool has none",
+        "undo_tool: one that only reads or is irreversible has none",
     ),
-    "undo by nobody": (
-        BAD + "undo_tool: no_such_tool\n",
-        "undo_tool: there is no tool no_such_tool",
+    "a phase that nobody begins": (
+        BAD + "phase: {after: [no_such_tool], until: [bad_tool]}\n",
+        "phase.after: there is no tool no_such_tool",
     ),
+    "a phase without a beginning": (BAD + "phase: {after: []}\n", "phase.after: "),
+    "a trace of nothing": (BAD.replace("trace: []", "trace: [word]"), "trace: the tool has no argument word"),
+    "a trace of free text": (BAD.replace("trace: []", "trace: [words]"), "trace: words is neither an enum,"),
 }
 
 
@@ -190,15 +226,51 @@ def test_a_bad_manifest_is_named_with_file_and_field(extra: Folder, case: str) -
     assert problem in line
 
 
-def test_what_is_not_declared_is_taken_for_the_worst(extra: Folder) -> None:
-    bare = MANIFEST.format(name="bare_tool")
-    for line in ("risk: low\n", "reversibility: reversible\n", "published: true\n"):
-        bare = bare.replace(line, "")
-    extra.add("bare_tool", bare)
+@pytest.mark.parametrize("field", DECLARED)
+def test_what_is_not_declared_is_taken_for_the_worst(field: str, tmp_path: Path) -> None:
+    file = tmp_path / "manifest.yaml"
+    said = MANIFEST.format(name="bare_tool").splitlines(keepends=True)
+    file.write_text("".join(said))
+    assert load_manifest(file).effective_risk == "low"
+    file.write_text("".join(line for line in said if not line.startswith(f"{field}:")))
+    bare = load_manifest(file)
+    assert (bare.missing, bare.effective_risk) == ((field,), "critical")
+
+
+def test_what_is_not_declared_fails_closed(extra: Folder) -> None:
+    said = MANIFEST.format(name="bare_tool").splitlines(keepends=True)
+    names = tuple(f"{name}:" for name in DECLARED)
+    extra.add("bare_tool", "".join(line for line in said if not line.startswith(names)))
     entry = Catalog.load(extra.root).get("bare_tool")
     assert entry is not None
-    assert (entry.manifest.risk, entry.manifest.reversibility) == ("critical", "irreversible")
-    assert entry.manifest.published is False
+    bare = entry.manifest
+    assert (bare.reversibility, bare.systems, bare.repeatable, bare.idempotency) == (
+        "irreversible",
+        ("orders",),
+        False,
+        "none",
+    )
+    assert not entry.offered_to(["bare_tool"])
+
+
+def test_a_write_says_how_it_is_taken_back_and_what_it_does(tmp_path: Path) -> None:
+    file = tmp_path / "manifest.yaml"
+    shutil.copy(BUILT_IN / "cancel_order" / "manifest.yaml", file)
+    text = file.read_text()
+    file.write_text(text.replace("undo_tool: reinstate_order\n", ""))
+    assert load_manifest(file).missing == ("undo_tool",)
+    file.write_text(text.replace("side_effects:\n  - the store does not ship the order\n", "side_effects: []\n"))
+    assert load_manifest(file).missing == ("side_effects",)
+
+
+def test_the_built_in_tools_say_everything(catalog: Catalog) -> None:
+    assert [entry.manifest.name for entry in catalog.all() if entry.manifest.missing] == []
+
+
+def test_a_list_says_when_it_is_cut(extra: Folder) -> None:
+    extra.add("bad_tool", code=CODE.format(name="bad_tool").replace("    truncated: bool\n", ""))
+    (line,) = problems(extra)
+    assert line.endswith("result_max_items: a result with a list needs the fields count and truncated")
 
 
 BAD_CODE = {
