@@ -14,6 +14,8 @@ CODE := schemas policy tools gateways ledger notices activities workflows api ru
 export UV_PYTHON_DOWNLOADS := never
 export UV_PROJECT_ENVIRONMENT := .venv
 export UV_HTTP_TIMEOUT ?= 180
+# The tests start hundreds of Python processes, and without kept bytecode each compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help env browser peers demo up test suite chaos bench-ledger bench-pages lint types imports check format docs clean
 
