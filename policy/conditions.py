@@ -12,7 +12,7 @@ import cel
 
 from policy.values import ABSENT, Path, look_up
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""(?P<blank>\s+|//[^\n]*)
     |(?P<string>[rRbB]{0,2}(?:\"{3}(?:.|\n)*?\"{3}|'{3}(?:.|\n)*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))
     |(?P<number>[0-9][0-9A-Za-z_]*)
@@ -161,7 +161,7 @@ class _Found(NamedTuple):
 
 def _flattened(source: str, constants: Mapping[Path, int]) -> tuple[str, set[Name]]:
     """The expression over flat variables, and the names it reads. Variables that macros bind are left alone."""
-    tokens = [match for match in _TOKEN.finditer(source) if match.lastgroup != "blank"]
+    tokens = [match for match in TOKEN.finditer(source) if match.lastgroup != "blank"]
     texts = [token.group() for token in tokens] + [""] * 3
     bound = {
         texts[at + 2]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from policy.coherence import findings_of
 from policy.document import Measure, PolicyDocument
 from policy.files import read_document
 from policy.model import Policy, PolicyTool
@@ -26,14 +27,21 @@ def load_policy(path: Path, vocabularies: Mapping[str, Vocabulary] | None = None
     counted_for_tenant = measures_per_tenant(document)
     tools: dict[str, PolicyTool] = {}
     problems: list[Problem] = []
+    warnings: list[Problem] = []
     for name, text in document.tools.items():
         if vocabularies is not None and name not in vocabularies:
-            problems.append(Problem(file_of[name], name, "there is no such tool"))
+            problems.append(
+                Problem(file_of[name], name, f"there is no such tool; there is {', '.join(sorted(vocabularies))}")
+            )
             continue
         vocabulary = None if vocabularies is None else vocabularies[name]
         resolved, found = resolve(name, text, document.defaults, file_of[name], vocabulary, vocabularies)
         tools[name] = replace(resolved, counted_for_tenant=counted_for_tenant)
         problems.extend(found)
+        if vocabulary is not None and not found:
+            findings = findings_of(resolved, text, file_of[name], vocabulary)
+            problems.extend(findings.problems)
+            warnings.extend(findings.warnings)
     if problems:
         raise PolicyError(problems)
     policy = Policy(
@@ -46,6 +54,7 @@ def load_policy(path: Path, vocabularies: Mapping[str, Vocabulary] | None = None
         parked=document.defaults.parked,
         tools=tools,
         document=document,
+        warnings=tuple(warnings),
     )
     if unfit := unfit_groups(policy, vocabularies or {}, file_of, str(path)):
         raise PolicyError(unfit)

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from policy.conditions import Condition, Reads, Together
 from policy.document import Breaker, Limit, Measure, Parked, PolicyDocument, Scope, WhenAbsent
+from policy.problems import Problem
 from policy.wording import Wording
 from schemas.codes import Code
 from schemas.decisions import Claim
@@ -112,6 +113,8 @@ class Policy:
     parked: Parked | None
     tools: Mapping[str, PolicyTool]
     document: PolicyDocument
+    warnings: tuple[Problem, ...] = ()
+    """What is worth a look, though nothing is wrong."""
 
     def tool(self, name: str) -> PolicyTool | None:
         """None for a tool the policy does not name: `decide` then fails closed, and nothing needs to be counted."""

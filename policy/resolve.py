@@ -3,28 +3,18 @@
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 from string import Formatter
-from typing import cast
 
 from policy.conditions import Condition, ConditionError, Reads, Together, compile_condition
 from policy.decide import RESERVED_NAMES
 from policy.document import Defaults, Limit, RuleText, Scope, ToolText
 from policy.model import Counter, Hold, PolicyTool, Refusal
 from policy.problems import Problem
-from policy.values import Path
-from policy.vocabulary import SCALARS, Kind, Vocabulary
+from policy.values import Path, nested
+from policy.vocabulary import SAMPLES, SCALARS, Kind, Vocabulary
 from policy.wording import Wording, parse_wording
 from schemas.codes import REGISTRY, Code
 
 _ROOTS = ("args", "facts", "totals", "thresholds")
-# Two values of each kind, on which a condition is tried: it must answer true or false to both.
-_SAMPLES: dict[Kind, tuple[object, object]] = {
-    "text": ("a", "b"),
-    "time": ("2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z"),
-    "integer": (1, 2),
-    "boolean": (False, True),
-    "list": ([], []),
-    "other": (None, None),
-}
 
 
 def resolve(
@@ -107,11 +97,11 @@ class _Resolver:
         counting = Tally(limits + list(self._text.totals))
         for name in dict.fromkeys((*rules, *limits, *self._text.totals)):
             if name in RESERVED_NAMES:
-                self._problem((name,), "the name is taken by a decision that no rule makes")
+                self._problem((name,), "the name is taken by a decision that no rule makes; choose another")
             elif deciding[name] > 1:
-                self._problem((name,), "two rules or limits have this name")
+                self._problem((name,), "two rules or limits have this name; give one of them another")
             elif counting[name] > 1:
-                self._problem((name,), "a total and a limit have this name")
+                self._problem((name,), "a total and a limit have this name; give one of them another")
 
     def _answerable(self) -> None:
         if self._vocabulary is None or self._vocabulary.writes:
@@ -126,7 +116,7 @@ class _Resolver:
         for kind, names in (("thresholds", self._text.thresholds), ("totals", self._text.totals)):
             for name in names:
                 if (kind, name) not in self._used:
-                    self._problem((kind, name), "no rule uses it")
+                    self._problem((kind, name), "no rule uses it; leave it out, or name it in a rule")
 
     def _refusal(self, rule: RuleText, code: Code) -> Refusal | None:
         said = tuple(
@@ -137,7 +127,9 @@ class _Resolver:
             if self._vocabulary is not None and kind not in SCALARS:
                 self._problem((rule.name, "refuse"), f"{code} speaks of {field}, which is no argument of the tool")
         if rule.use_tool is not None and self._tools is not None and rule.use_tool not in self._tools:
-            self._problem((rule.name, "use_tool"), f"there is no tool {rule.use_tool}")
+            self._problem(
+                (rule.name, "use_tool"), f"there is no tool {rule.use_tool}; there is {', '.join(sorted(self._tools))}"
+            )
         when = self._condition(rule.when, rule.name, "when")
         because = self._wording(rule.because, rule.name)
         advice = None
@@ -213,14 +205,7 @@ class _Resolver:
 
     def _sample(self, choice: int) -> dict[str, object]:
         """A value for each known name; objects hold those below them."""
-        sample: dict[str, object] = {}
-        for name, kind in self._names.items():
-            *above, last = name.split(".")
-            node = sample
-            for step in above:
-                node = cast(dict[str, object], node.setdefault(step, {}))
-            node[last] = {} if kind == "object" else _SAMPLES[kind][choice]
-        return sample
+        return nested({name: {} if kind == "object" else SAMPLES[kind][choice] for name, kind in self._names.items()})
 
     def _wording(self, source: str, rule: str) -> Wording | None:
         where = (rule, "because")

@@ -1,7 +1,7 @@
 """The names that a tool's conditions may use, taken from the JSON Schemas of its arguments and facts."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 Kind = Literal["text", "time", "integer", "boolean", "list", "object", "other"]
@@ -16,10 +16,34 @@ _KINDS: dict[str, Kind] = {
     "object": "object",
 }
 
+# Two values of each kind, on which a condition is tried: it must answer true or false to both.
+SAMPLES: dict[Kind, tuple[object, object]] = {
+    "text": ("a", "b"),
+    "time": ("2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z"),
+    "integer": (1, 2),
+    "boolean": (False, True),
+    "list": ([], []),
+    "other": (None, None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """What a name can hold: whole numbers from `least` to `most`, or one of `choices`; None where that is open.
+
+    `optional`: it may be missing or null.
+    """
+
+    least: int | None = None
+    most: int | None = None
+    choices: tuple[str, ...] | None = None
+    optional: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """`names` maps dotted names (`args.amount_cents`, `facts.order.status`) to what they hold.
+    """`names` maps dotted names (`args.amount_cents`, `facts.order.status`) to what they hold, `domains` to the values
+    that they can have.
 
     `untrusted` are the arguments that carry the agent's own words. A tool that only reads (`writes` is false) is
     answered at once: it has no facts, is not counted and waits for nobody. `classes` are its capability classes,
@@ -31,6 +55,7 @@ class Vocabulary:
     writes: bool
     classes: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
+    domains: Mapping[str, Domain] = field(default_factory=dict[str, Domain])
 
     @classmethod
     def of(
@@ -42,19 +67,42 @@ class Vocabulary:
         roles: Iterable[str] = (),
     ) -> "Vocabulary":
         """From two JSON Schemas (2020-12) as pydantic writes them; without facts, of a tool that only reads."""
-        names = dict(_names("args", arguments, arguments))
+        known = dict(_names("args", arguments, arguments, optional=False))
         if facts is not None:
-            names.update(_names("facts", facts, facts))
-        return cls(names, frozenset(untrusted), facts is not None, tuple(classes), tuple(roles))
+            known.update(_names("facts", facts, facts, optional=False))
+        return cls(
+            {name: kind for name, (kind, _) in known.items()},
+            frozenset(untrusted),
+            writes=facts is not None,
+            classes=tuple(classes),
+            roles=tuple(roles),
+            domains={name: domain for name, (_, domain) in known.items()},
+        )
 
 
-def _names(prefix: str, schema: Schema, root: Schema) -> Iterator[tuple[str, Kind]]:
+def _names(prefix: str, schema: Schema, root: Schema, *, optional: bool) -> Iterator[tuple[str, tuple[Kind, Domain]]]:
     properties = cast(Mapping[str, Schema], schema.get("properties", {}))
+    required = cast(list[str], schema.get("required", []))
     for name, declared in properties.items():
         below = _resolved(declared, root)
         path = f"{prefix}.{name}"
-        yield path, _kind(below)
-        yield from _names(path, below, root)
+        missable = optional or name not in required or "anyOf" in declared
+        yield path, (_kind(below), _domain(below, optional=missable))
+        yield from _names(path, below, root, optional=missable)
+
+
+def _domain(schema: Schema, *, optional: bool) -> Domain:
+    """Null is in no enumeration and below no bound, so there are none where it may be."""
+    if optional:
+        return Domain(optional=True)
+    least, most = schema.get("minimum"), schema.get("maximum")
+    choices = [schema["const"]] if "const" in schema else cast(list[object], schema.get("enum", []))
+    texts = tuple(each for each in choices if isinstance(each, str))
+    return Domain(
+        least if isinstance(least, int) else None,
+        most if isinstance(most, int) else None,
+        texts if texts and len(texts) == len(choices) else None,
+    )
 
 
 def _resolved(schema: Schema, root: Schema) -> Schema:

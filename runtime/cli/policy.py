@@ -38,9 +38,15 @@ def _catalog(extra: Path | None) -> Catalog:
         raise CommandError("; ".join(error.problems)) from None
 
 
-@app.command(epilog="Example: counterseal policy check policies/refunds.yaml")
-def check(file: PolicyPath = DEFAULT_POLICY, tools: ToolsPath = None, as_json: AsJson = False) -> None:
-    """Check a policy against the tools there are; exit 1 when something in it is wrong."""
+@app.command(epilog="Example: counterseal policy check policies/refunds.yaml --strict")
+def check(
+    file: PolicyPath = DEFAULT_POLICY,
+    tools: ToolsPath = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a policy against the tools there are: names, types, rules that never decide, and rules that meet. Exit 1
+    when something in it is wrong."""
     catalog = _catalog(tools)
     try:
         policy = load_checked(file, catalog)
@@ -50,13 +56,21 @@ def check(file: PolicyPath = DEFAULT_POLICY, tools: ToolsPath = None, as_json: A
         else:
             typer.echo("\n".join(str(problem) for problem in error.problems))
         raise typer.Exit(1) from None
+    refused = strict and bool(policy.warnings)
     unnamed = [entry.manifest.name for entry in catalog.all() if policy.tool(entry.manifest.name) is None]
     if as_json:
-        typer.echo(json.dumps({"ok": True, "version": policy.version, "tools_without_policy": unnamed}))
-        return
-    typer.echo(f"OK  {policy.version}")
-    if unnamed:
-        typer.echo(f"Not named, so reads are refused and writes held for {policy.approvers}: {', '.join(unnamed)}")
+        warnings = [warning._asdict() for warning in policy.warnings]
+        answer = {"version": policy.version, "warnings": warnings, "tools_without_policy": unnamed}
+        typer.echo(json.dumps({"ok": not refused, **answer}))
+    else:
+        for warning in policy.warnings:
+            typer.echo(f"Warning  {warning}")
+        if not refused:
+            typer.echo(f"OK  {policy.version}")
+        if unnamed:
+            typer.echo(f"Not named, so reads are refused and writes held for {policy.approvers}: {', '.join(unnamed)}")
+    if refused:
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Example: counterseal policy show --json")

@@ -22,6 +22,17 @@ tools:
   send_voucher: {otherwise: free}
 """
 
+MEETING = """
+name: test
+defaults: {approvers: finance, deadline: 24h}
+tools:
+  issue_refund:
+    rules:
+      - {name: one, hold: finance, when: args.amount_cents > 500, because: it is much}
+      - {name: two, hold: legal, when: facts.order.disputed, because: it is disputed}
+    otherwise: notify
+"""
+
 
 def run(*arguments: str) -> Result:
     return CliRunner(env={"COLUMNS": "240", "COUNTERSEAL_POLICY": None}).invoke(app, list(arguments))
@@ -57,7 +68,7 @@ def test_check_prints_every_problem(write: Write) -> None:
     assert len(lines) == 3
     assert lines[0].startswith(f"{path}: issue_refund / one / when: facts.order.colour is not known; there is facts.")
     assert lines[1].startswith(f"{path}: issue_refund / one / because: args.note is written by the agent")
-    assert lines[2] == f"{path}: send_voucher: there is no such tool"
+    assert lines[2].startswith(f"{path}: send_voucher: there is no such tool; there is cancel_order, ")
     answer = json.loads(run("check", str(path), "--json").stdout)
     assert answer["ok"] is False
     assert [problem["where"] for problem in answer["problems"]] == [
@@ -65,6 +76,22 @@ def test_check_prints_every_problem(write: Write) -> None:
         "issue_refund / one / because",
         "send_voucher",
     ]
+
+
+def test_check_warns_of_rules_that_meet_and_is_strict_where_asked(write: Write) -> None:
+    path = write(MEETING)
+    meeting = f"{path}: issue_refund / two: holds where one does too"
+    result = run("check", str(path))
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert lines[0].startswith(f"Warning  {meeting}")
+    assert lines[1].startswith("OK  test@")
+    strict = run("check", str(path), "--strict")
+    assert (strict.exit_code, "OK" in strict.stdout) == (1, False)
+    assert strict.stdout.startswith(f"Warning  {meeting}")
+    answer = json.loads(run("check", str(path), "--strict", "--json").stdout)
+    assert (answer["ok"], [each["where"] for each in answer["warnings"]]) == (False, ["issue_refund / two"])
+    assert run("check", "--strict").exit_code == 0, "the default policy is without a warning"
 
 
 def test_check_takes_the_policy_of_the_environment(tmp_path: Path) -> None:

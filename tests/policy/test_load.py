@@ -48,7 +48,7 @@ def test_all_problems_are_told_at_once(write: Write) -> None:
 
 def test_a_tool_nobody_has(write: Write) -> None:
     assert problems(write(HEAD.replace("issue_refund", "issue_refnud") + TAIL)) == [
-        "issue_refnud: there is no such tool"
+        "issue_refnud: there is no such tool; there is cancel_order, issue_refund, lookup_orders"
     ]
 
 

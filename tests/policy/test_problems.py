@@ -208,11 +208,11 @@ def test_a_tool_that_only_reads_is_answered_at_once(write: Write) -> None:
         ("breaker: {max: 0, trips: 'tool:issue_refund'}", ["issue_refund / breaker / window: is missing"]),
         (
             "limits: [{name: breaker, per: run, max: 1}]",
-            ["issue_refund / breaker: the name is taken by a decision that no rule makes"],
+            ["issue_refund / breaker: the name is taken by a decision that no rule makes; choose another"],
         ),
         (
             "limits: [{name: parked_per_agent, per: run, max: 1}]",
-            ["issue_refund / parked_per_agent: the name is taken by a decision that no rule makes"],
+            ["issue_refund / parked_per_agent: the name is taken by a decision that no rule makes; choose another"],
         ),
         (
             "limits: [{name: all, per: everyone, max: 1}]",
