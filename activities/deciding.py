@@ -379,6 +379,7 @@ _UNREADABLE = {
     "vault_locked": Code.VAULT_LOCKED,
     "no_credential": Code.INTERNAL_FAILURE,
     "result_too_large": Code.INTERNAL_FAILURE,
+    "not_configured": Code.INTERNAL_FAILURE,
 }
 
 

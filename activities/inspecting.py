@@ -125,8 +125,7 @@ class Inspecting:
         systems = self._services.systems
         if systems is None:
             return None
-        system = systems.payments if entry.manifest.queue == "payments" else systems.orders
-        return effect.intended_at + system.key_validity
+        return effect.intended_at + systems.of_queue(entry.manifest.queue).key_validity
 
     async def _resend(self, request: CallRef, account: Account) -> Progress:
         with step("counterseal.resend", request.request_id) as span:

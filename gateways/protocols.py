@@ -1,4 +1,4 @@
-"""The two protocols behind which the outside world stands: payments and orders.
+"""The protocols behind which the outside world stands: payments, orders and the helpdesk.
 
 An adapter is one module beside this one and one line in `gateways.registry`; the contract suite in
 `tests/gateways/` runs against every adapter.
@@ -11,8 +11,9 @@ from typing import Literal, Protocol
 
 from schemas.base import Model
 from schemas.effects import Attempt, Inspection
-from schemas.facts import Address, Order, Payment, Refund
+from schemas.facts import Account, Address, Article, Order, Payment, Refund, RefundDraft, Shipment, Ticket
 from schemas.money import Currency, Minor
+from schemas.tools import Queue
 
 
 class SystemUnavailable(Exception):
@@ -44,12 +45,50 @@ class RefundRequest(Model):
 class OrderChange(Model):
     """A write on an order. `kind` names the operation, `address` is given for `change_shipping_address`."""
 
-    kind: Literal["cancel", "reinstate", "change_shipping_address"]
+    kind: Literal["cancel", "reinstate", "change_shipping_address", "reset"]
     order_id: str
     operation_id: str
     idempotency_key: str
     reason: str | None = None
     address: Address | None = None
+
+
+class DraftRequest(Model):
+    """A refund that is only written down. `amount` in minor units of `currency`."""
+
+    order_id: str
+    payment_id: str | None
+    amount: Minor
+    currency: Currency
+    reason: str
+    operation_id: str
+    idempotency_key: str
+
+
+class CreditRequest(Model):
+    """Store credit for a customer. `amount` in minor units of `currency`, which is the account's."""
+
+    customer_id: str
+    amount: Minor
+    currency: Currency
+    reason: str
+    operation_id: str
+    idempotency_key: str
+
+
+class ReplyRequest(Model):
+    """Words on a ticket: an internal draft, or with `public` a reply that the customer reads.
+
+    `draft_id` is the draft that a reply posts. `updated_stamp` is when the ticket was last changed as the facts say it:
+    the helpdesk refuses to add to one that was changed since.
+    """
+
+    ticket_id: str
+    body: str
+    public: bool
+    updated_stamp: str
+    operation_id: str
+    draft_id: str | None = None
 
 
 class PaymentGateway(Protocol):
@@ -81,7 +120,39 @@ class PaymentGateway(Protocol):
         ...
 
 
-class OrderSystem(Protocol):
+class AccountSystem(Protocol):
+    """Owns customers' accounts, parcels, and refunds that are only drafted. Writes never raise for what it did."""
+
+    async def account(self, customer_id: str) -> Account | None:
+        """How the customer stands; None when there is none. Raises SystemUnavailable."""
+        ...
+
+    async def shipment(self, tracking_id: str) -> Shipment | None:
+        """The parcel, events newest first; None when there is none. Raises SystemUnavailable."""
+        ...
+
+    async def draft(self, draft_id: str) -> RefundDraft | None:
+        """A refund draft; None when there is none. Raises SystemUnavailable."""
+        ...
+
+    async def create_draft(self, request: DraftRequest) -> Attempt:
+        """One attempt, sent at most once. `Confirmed.result`: draft_id, order_id, amount_cents, currency."""
+        ...
+
+    async def find_draft(self, request: DraftRequest) -> Inspection:
+        """Look for the draft by operation id."""
+        ...
+
+    async def credit(self, request: CreditRequest) -> Attempt:
+        """One attempt, sent at most once. `Confirmed.result`: credit_id, amount_cents, currency, balance_cents."""
+        ...
+
+    async def find_credit(self, request: CreditRequest) -> Inspection:
+        """Look for the credit by operation id."""
+        ...
+
+
+class OrderSystem(AccountSystem, Protocol):
     """Owns orders and customers."""
 
     name: str
@@ -107,9 +178,44 @@ class OrderSystem(Protocol):
         ...
 
 
+class Helpdesk(Protocol):
+    """Owns tickets and help articles. Writes never raise for what the remote did: they classify it."""
+
+    name: str
+    key_validity: timedelta
+    """Zero where a write carries no key that the helpdesk remembers."""
+
+    async def articles(self, query: str, limit: int) -> tuple[Sequence[Article], int]:
+        """The articles that fit best (at most `limit`), and how many fit at all. Raises SystemUnavailable."""
+        ...
+
+    async def ticket(self, ticket_id: str) -> Ticket | None:
+        """The ticket with all that was written on it; None when there is none. Raises SystemUnavailable."""
+        ...
+
+    async def reply(self, request: ReplyRequest) -> Attempt:
+        """One attempt, sent at most once. `Confirmed.result`: ticket_id, note_id."""
+        ...
+
+    async def find_reply(self, request: ReplyRequest) -> Inspection:
+        """Look for the words on the ticket by operation id."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Systems:
     """The outside systems that a process holds credentials for."""
 
     payments: PaymentGateway
     orders: OrderSystem
+    helpdesk: Helpdesk
+
+    def of_queue(self, queue: Queue) -> PaymentGateway | OrderSystem | Helpdesk:
+        """The system that effects on that queue go to."""
+        match queue:
+            case "payments":
+                return self.payments
+            case "orders":
+                return self.orders
+            case "messages":
+                return self.helpdesk

@@ -12,11 +12,12 @@ from gateways.credentials import Credential, CredentialSource, OneCredential
 from gateways.egress import Egress
 from gateways.http import Remote, bearer
 from gateways.paypal import PayPalGateway
-from gateways.protocols import OrderSystem, PaymentGateway
+from gateways.protocols import Helpdesk, OrderSystem, PaymentGateway
 from gateways.store import StoreOrderSystem
 from gateways.stripe import StripeGateway
 from gateways.stripe_webhooks import StripeWebhooks
 from gateways.webhooks import WebhookReader
+from gateways.zendesk import ZendeskHelpdesk
 
 PAYMENT_GATEWAYS: Mapping[str, Callable[[Remote], PaymentGateway]] = {
     "paypal": PayPalGateway,
@@ -29,6 +30,9 @@ WEBHOOK_READERS: Mapping[str, Callable[[tuple[SecretStr, ...]], WebhookReader]] 
 }
 ORDER_SYSTEMS: Mapping[str, Callable[[Remote], OrderSystem]] = {
     "store": StoreOrderSystem,
+}
+HELPDESKS: Mapping[str, Callable[[Remote], Helpdesk]] = {
+    "zendesk": ZendeskHelpdesk,
 }
 
 T = TypeVar("T")
@@ -60,6 +64,11 @@ def payment_gateway(name: str, endpoint: Endpoint, client: httpx.AsyncClient, eg
 def order_system(name: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> OrderSystem:
     """The order system of that name. Raises ValueError for an unknown name or an unusable base URL."""
     return _pick(ORDER_SYSTEMS, name)(_remote("orders", endpoint, client, egress))
+
+
+def helpdesk(name: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> Helpdesk:
+    """The helpdesk of that name. Raises ValueError for an unknown name or an unusable base URL."""
+    return _pick(HELPDESKS, name)(_remote("helpdesk", endpoint, client, egress))
 
 
 def webhook_reader(name: str, secrets: tuple[SecretStr, ...]) -> WebhookReader:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field, JsonValue
 
@@ -13,41 +13,27 @@ from gateways.border import (
     RemoteId,
     failed,
     problem_of,
-    rate_limited,
     read,
     read_or_raise,
     unknown,
     unsent_or_unknown,
 )
-from gateways.http import Answer, Answered, Method, NotAnswered, Remote
+from gateways.http import Answer, Answered, Method, NotAnswered
 from gateways.protocols import OrderChange, SystemUnavailable
+from gateways.store_accounts import OPERATION, StoreAccounts, WireError, is_missing, refused
 from schemas.codes import Code
 from schemas.effects import Absent, Attempt, Confirmed, Exchange, Failed, Inspection, Unknown
 from schemas.facts import Address, Customer, Order, OrderItem, OrderPayment, OrderStatus
 from schemas.money import Currency
 from schemas.replies import Explanation
 
-OPERATION = "counterseal_operation"
-
 ROUTES: Mapping[str, tuple[Method, str, str]] = {
     "cancel": ("POST", "/orders/{id}/cancel", "cancel"),
     "reinstate": ("POST", "/orders/{id}/reinstate", "reinstate"),
     "change_shipping_address": ("PUT", "/orders/{id}/shipping_address", "shipping_address"),
+    "reset": ("POST", "/orders/{id}/reset", "reset"),
 }
 """Our kind of change -> method, path and the store's word for it."""
-
-# (HTTP status, error code) -> what became of a write; None, like whatever is not listed, means unknown.
-OUTCOMES: Mapping[tuple[int, str], Code | None] = {
-    (400, "invalid_request"): Code.REMOTE_REFUSED,
-    (400, "idempotency_key_required"): Code.REMOTE_REFUSED,
-    (401, "unauthorized"): Code.AUTH_FAILED,
-    (403, "forbidden"): Code.REMOTE_FORBIDDEN,
-    (404, "not_found"): Code.REMOTE_REFUSED,
-    (409, "invalid_state"): Code.INVALID_STATE,
-    (409, "idempotency_conflict"): None,
-    (422, "invalid_request"): Code.REMOTE_REFUSED,
-    (429, "rate_limited"): Code.RATE_LIMITED,
-}
 
 
 class WireAddress(Border):
@@ -104,27 +90,15 @@ class WireOrders(Border):
     total: Annotated[int, Field(ge=0)]
 
 
-class _ErrorDetails(Border):
-    code: str
-    status: OrderStatus | None = None
-
-
-class WireError(Border):
-    error: _ErrorDetails
-
-
-class StoreOrderSystem:
+class StoreOrderSystem(StoreAccounts):
     """An `OrderSystem`."""
 
     name = "store"
     key_validity = timedelta(hours=24)
 
-    def __init__(self, remote: Remote) -> None:
-        self._remote = remote
-
     async def order(self, order_id: str) -> Order | None:
         answer = await self._get(order_id, expand=True)
-        if _is_missing(answer):
+        if is_missing(answer):
             return None
         order = read_or_raise(WireOrder, answer, self._remote.system)
         if order.order_id != order_id or (order.customer and order.customer.customer_id != order.customer_id):
@@ -214,6 +188,8 @@ def is_applied(order: WireOrder, change: OrderChange) -> bool:
             return order.status == "cancelled"
         case "reinstate":
             return order.status == "open"
+        case "reset":
+            return True
         case "change_shipping_address":
             return change.address == Address(**order.shipping_address.model_dump())
 
@@ -224,22 +200,13 @@ def _confirmed(order: WireOrder, change: OrderChange, exchange: Exchange) -> Con
 
 
 def _refused(answer: Answered, change: OrderChange) -> Failed | Unknown:
+    outcome = refused(answer)
+    if not isinstance(outcome, Failed) or outcome.code is not Code.INVALID_STATE:
+        return outcome
     error = read(WireError, answer.json)
-    code = None if error is None else OUTCOMES.get((answer.status, error.error.code))
-    if error is None or code is None:
-        return unknown(answer.exchange, f"http_{answer.status}")
-    if code is Code.RATE_LIMITED:
-        return rate_limited(answer, "order")
-    if code is not Code.INVALID_STATE:
-        return failed(code, answer.exchange)
-    state = error.error.status
-    because = "its state is another one by now" if state is None else f"it is {state}"
-    return failed(code, answer.exchange, Explanation(values={"order_id": change.order_id, "because": because}))
-
-
-def _is_missing(answer: Answer) -> bool:
-    """A 404 of the store's own; any other 404 could be a wrong base URL."""
-    if isinstance(answer, NotAnswered) or answer.status != 404:
-        return False
-    error = read(WireError, answer.json)
-    return error is not None and error.error.code == "not_found"
+    state = None if error is None else error.error.status
+    known = state in get_args(OrderStatus)
+    because = f"it is {state}" if known else "its state is another one by now"
+    return failed(
+        Code.INVALID_STATE, answer.exchange, Explanation(values={"order_id": change.order_id, "because": because})
+    )

@@ -17,8 +17,8 @@ from activities.services import Services
 from gateways.credentials import Credential
 from gateways.egress import Denial, Egress
 from gateways.http import new_client
-from gateways.protocols import Systems
-from gateways.registry import Endpoint, order_system, payment_gateway
+from gateways.protocols import Systems, SystemUnavailable
+from gateways.registry import Endpoint, helpdesk, order_system, payment_gateway
 from ledger.database import connect
 from ledger.keys import KeyMaterialError, MasterKey
 from ledger.ledger import Ledger
@@ -39,6 +39,7 @@ from schemas.tools import EFFECT_QUEUES, WorkerQueue
 from tools.catalog import Catalog
 
 ORDER_SYSTEM = "store"
+HELPDESK = "zendesk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,16 @@ class _Elsewhere:
         raise LookupError(f"this process holds no credential for {self._system}")
 
 
+class _NotThere:
+    """Stands for a system that the settings name none of: whatever would work with it fails closed."""
+
+    def __init__(self, system: str) -> None:
+        self._system = system
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise SystemUnavailable(self._system, "not_configured")
+
+
 def outside_systems(
     settings: Settings,
     vault: Selection,
@@ -159,11 +170,17 @@ def outside_systems(
     names: Collection[str],
     denied: Callable[[Denial], None] = lambda denial: None,
 ) -> Systems:
-    """The remote systems of these names, as the settings say where they are. `denied` is told of every connection that
-    is refused. Raises SettingsError."""
+    """The remote systems of these names, as the settings say where they are; of the helpdesk there may be none.
+    `denied` is told of every connection that is refused. Raises SettingsError."""
+    made: dict[str, Any] = {name: _Elsewhere(name) for name in _ENDPOINTS}
+    if not settings.helpdesk_url:
+        made["helpdesk"] = _NotThere("helpdesk")
+        names = [name for name in names if name != "helpdesk"]
     endpoints = {name: _ENDPOINTS[name](settings) for name in names}
     given = {name: Credential(*each) for name in names if (each := _GIVEN[name](settings)) is not None}
-    source = VaultCredentials(vault, {"payments": settings.payment_gateway, "orders": ORDER_SYSTEM}, given)
+    source = VaultCredentials(
+        vault, {"payments": settings.payment_gateway, "orders": ORDER_SYSTEM, "helpdesk": HELPDESK}, given
+    )
     try:
         egress = Egress(
             {name: (each.base_url,) for name, each in endpoints.items()},
@@ -172,15 +189,10 @@ def outside_systems(
         )
     except ValueError as problem:
         raise SettingsError(f"{problem}; which may be on one, COUNTERSEAL_PRIVATE_NETWORKS says") from None
-    made: dict[str, Any] = {"payments": _Elsewhere("payments"), "orders": _Elsewhere("orders")}
     for name, endpoint in endpoints.items():
-        endpoint = replace(endpoint, credentials=source)
-        made[name] = (
-            payment_gateway(settings.payment_gateway, endpoint, client, egress)
-            if name == "payments"
-            else order_system(ORDER_SYSTEM, endpoint, client, egress)
-        )
-    return Systems(payments=made["payments"], orders=made["orders"])
+        make, known_as = _MAKERS[name]
+        made[name] = make(known_as or settings.payment_gateway, replace(endpoint, credentials=source), client, egress)
+    return Systems(**made)
 
 
 def _payments_endpoint(settings: Settings) -> Endpoint:
@@ -208,6 +220,12 @@ def _orders_endpoint(settings: Settings) -> Endpoint:
     return Endpoint(settings.store_url, deadline_seconds=settings.exchange_seconds, propagate_trace=True)
 
 
+def _helpdesk_endpoint(settings: Settings) -> Endpoint:
+    if not settings.helpdesk_url:
+        raise SettingsError("COUNTERSEAL_HELPDESK_URL is needed: the helpdesk")
+    return Endpoint(settings.helpdesk_url, deadline_seconds=settings.exchange_seconds)
+
+
 def _payments_given(settings: Settings) -> tuple[str, SecretStr] | None:
     name = {"sandbox": "sandbox_gateway_key", "stripe": "stripe_api_key", "paypal": "paypal_client_secret"}.get(
         settings.payment_gateway
@@ -220,8 +238,23 @@ def _orders_given(settings: Settings) -> tuple[str, SecretStr] | None:
     return None if settings.store_key is None else ("settings:store_key", settings.store_key)
 
 
-_ENDPOINTS: Mapping[str, Callable[[Settings], Endpoint]] = {"payments": _payments_endpoint, "orders": _orders_endpoint}
+def _helpdesk_given(settings: Settings) -> tuple[str, SecretStr] | None:
+    return None if settings.helpdesk_key is None else ("settings:helpdesk_key", settings.helpdesk_key)
+
+
+_ENDPOINTS: Mapping[str, Callable[[Settings], Endpoint]] = {
+    "payments": _payments_endpoint,
+    "orders": _orders_endpoint,
+    "helpdesk": _helpdesk_endpoint,
+}
+# How each is made, and under which name of its registry; the payment gateway's is a setting.
+_MAKERS: Mapping[str, tuple[Callable[[str, Endpoint, httpx.AsyncClient, Egress], object], str]] = {
+    "payments": (payment_gateway, ""),
+    "orders": (order_system, ORDER_SYSTEM),
+    "helpdesk": (helpdesk, HELPDESK),
+}
 _GIVEN: Mapping[str, Callable[[Settings], tuple[str, SecretStr] | None]] = {
     "payments": _payments_given,
     "orders": _orders_given,
+    "helpdesk": _helpdesk_given,
 }

@@ -26,7 +26,9 @@ async def seed(
         await principals.issue("operator", _TENANT, "operator", token=credentials["operator_token"])
         for approver in credentials["approvers"]:
             name = approver["username"]
-            await principals.add_user(_TENANT, name, name.title(), approver["password"], ["approver", "finance"])
+            await principals.add_user(
+                _TENANT, name, name.title(), approver["password"], ["approver", "finance", "support"]
+            )
             await principals.issue("approver", _TENANT, name, token=approver["token"])
         vault = Vault(database.system, Sealer(master))
         for system, key in system_keys.items():

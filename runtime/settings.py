@@ -123,9 +123,14 @@ class Settings(BaseSettings):
     """Base URL of the order system."""
     store_key: SecretStr | None = None
     """The bearer key that the order system expects."""
+    helpdesk_url: str | None = None
+    """Base URL of the helpdesk, whose API is Zendesk's, e.g. `https://example.zendesk.com`. Without it its tools are
+    refused."""
+    helpdesk_key: SecretStr | None = None
+    """An OAuth access token of the helpdesk that may read articles, tickets and their audits and update tickets."""
     private_networks: str = ""
-    """Which of `payments`, `orders`, `identity` (the OpenID provider) and `witnesses`, separated by commas, may be on a
-    private network or this machine. The others are connected to at public addresses only."""
+    """Which of `payments`, `orders`, `helpdesk`, `identity` (the OpenID provider) and `witnesses`, separated by commas,
+    may be on a private network or this machine. The others are connected to at public addresses only."""
     exchange_seconds: Annotated[float, Field(gt=0, le=50)] = 10.0
     """Total deadline of one exchange with a remote system."""
     absence_seconds: Annotated[float, Field(gt=0, le=86_400)] = 300.0
@@ -180,8 +185,8 @@ class Settings(BaseSettings):
     @field_validator("private_networks")
     @classmethod
     def _are_systems(cls, value: str) -> str:
-        if not {"payments", "orders", "identity", "witnesses"}.issuperset(_split(value)):
-            raise ValueError("must be some of payments, orders, identity and witnesses, separated by commas")
+        if not {"payments", "orders", "helpdesk", "identity", "witnesses"}.issuperset(_split(value)):
+            raise ValueError("must be some of payments, orders, helpdesk, identity and witnesses, separated by commas")
         return value
 
     @field_validator("oidc_issuer")

@@ -1,4 +1,4 @@
-"""`python -m sandbox`: gateway and store in one process, on two ports."""
+"""`python -m sandbox`: gateway, store and helpdesk in one process, on three ports."""
 
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sandbox.app import GATEWAY_KEY, STORE_KEY, Keys, MissingKeyError, create_apps
+from sandbox.app import GATEWAY_KEY, HELPDESK_KEY, STORE_KEY, Keys, MissingKeyError, create_apps
 from sandbox.hostile import TransportProtocol
 from sandbox.loading import LoadError, load_demo, load_folder
 from sandbox.state import State, open_state
@@ -88,7 +88,8 @@ def main(arguments: list[str] | None = None) -> int:
             else:
                 load_folder(state, options.store)
             sockets = [
-                stack.enter_context(_listen(options.host, port)) for port in (options.gateway_port, options.store_port)
+                stack.enter_context(_listen(options.host, port))
+                for port in (options.gateway_port, options.store_port, options.helpdesk_port)
             ]
             _serve(options, dict(zip(sockets, create_apps(state, keys, courier), strict=True)), courier)
     except (MissingKeyError, LoadError, _UnavailableError, _BadWebhookError) as error:
@@ -109,16 +110,17 @@ class _BadWebhookError(Exception):
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m sandbox",
-        description="A simulated payment gateway and order store.",
-        epilog=f"Callers' keys come from the environment ({GATEWAY_KEY}, {STORE_KEY}), and so does {WEBHOOK_SECRET},"
-        " by which webhooks are signed.",
+        description="A simulated payment gateway, order store and helpdesk.",
+        epilog=f"Callers' keys come from the environment ({GATEWAY_KEY}, {STORE_KEY}, {HELPDESK_KEY}),"
+        f" and so does {WEBHOOK_SECRET}, by which webhooks are signed.",
     )
     parser.add_argument("--data", type=Path, required=True, help="directory that keeps all state")
     parser.add_argument("--store", type=Path, help="folder with orders.jsonl and customers.jsonl (else demo orders)")
     parser.add_argument("--gateway-port", type=int, default=0, help="0: a free one")
     parser.add_argument("--store-port", type=int, default=0, help="0: a free one")
+    parser.add_argument("--helpdesk-port", type=int, default=0, help="0: a free one")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--ready-file", type=Path, help="written once both answer: the URLs and the process id as JSON")
+    parser.add_argument("--ready-file", type=Path, help="written once all answer: the URLs and the process id as JSON")
     parser.add_argument(
         "--webhook-url",
         default=os.environ.get(WEBHOOK_URL),
@@ -175,7 +177,7 @@ def _serve(options: argparse.Namespace, apps: dict[socket.socket, ASGIApp], cour
     urls = [f"http://{host}:{port}" for port in ports]
 
     def ready() -> None:
-        document = json.dumps({"gateway": urls[0], "store": urls[1], "pid": os.getpid()})
+        document = json.dumps({"gateway": urls[0], "store": urls[1], "helpdesk": urls[2], "pid": os.getpid()})
         if options.ready_file is not None:
             _write_atomically(options.ready_file, document)
         sys.stdout.write(f"{document}\n")

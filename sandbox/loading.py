@@ -1,13 +1,19 @@
-"""What the store starts with: the lines of a folder, or the demo orders. What the data directory has stays as it is."""
+"""What the store starts with, the lines of a folder or the demo orders, and what the helpdesk does.
+
+What the data directory has stays as it is.
+"""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from sandbox import demo_support
+from sandbox.accounts import put_shipment
 from sandbox.demo_orders import demo_customers, demo_orders
+from sandbox.helpdesk import put_article, put_ticket
 from sandbox.models import Customer, Order, describe
 from sandbox.orders import OrderConflictError, put_customer, put_order
 from sandbox.state import State
@@ -20,17 +26,27 @@ class LoadError(Exception):
 
 
 def load_demo(state: State) -> None:
-    """Loads the demo orders, dated back from now."""
-    now = datetime.fromtimestamp(state.now_us() // 1_000_000, UTC)
+    """Loads the demo orders with their parcels and tickets, dated back from now."""
+    now = _now(state)
     with state.transaction():
+        _add_articles(state)
+        parcels = _known(state, "SELECT tracking_id FROM shipments")
+        for shipment in demo_support.shipments(now):
+            if shipment.tracking_id not in parcels:
+                put_shipment(state, shipment)
+        tickets = _known(state, "SELECT ticket_id FROM tickets")
+        for ticket in demo_support.tickets():
+            if ticket.id not in tickets:
+                put_ticket(state, ticket)
         _add_customers(state, demo_customers())
         _add_orders(state, demo_orders(now))
 
 
 def load_folder(state: State, folder: Path) -> None:
-    """Loads `customers.jsonl` and `orders.jsonl` of a folder; all or nothing. Raises LoadError."""
+    """Loads `customers.jsonl` and `orders.jsonl` of a folder, and the help centre; all or nothing. Raises LoadError."""
     customers, orders = folder / "customers.jsonl", folder / "orders.jsonl"
     with state.transaction():
+        _add_articles(state)
         _add_customers(state, (customer for _, customer in _lines(customers, Customer)))
         known = _known(state, "SELECT order_id FROM orders")
         seen: set[str] = set()
@@ -44,6 +60,17 @@ def load_folder(state: State, folder: Path) -> None:
                 put_order(state, order)
             except OrderConflictError as error:
                 raise LoadError(f"{orders}:{number}: {error}") from error
+
+
+def _now(state: State) -> datetime:
+    return datetime.fromtimestamp(state.now_us() // 1_000_000, UTC)
+
+
+def _add_articles(state: State) -> None:
+    known = _known(state, "SELECT article_id FROM articles")
+    for article in demo_support.articles(_now(state)):
+        if article.id not in known:
+            put_article(state, article)
 
 
 def _add_customers(state: State, customers: Iterable[Customer]) -> None:
@@ -60,7 +87,7 @@ def _add_orders(state: State, orders: Iterable[Order]) -> None:
             put_order(state, order)
 
 
-def _known(state: State, query: str) -> set[str]:
+def _known(state: State, query: str) -> set[Any]:
     return {row[0] for row in state.db.execute(query)}
 
 

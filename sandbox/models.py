@@ -31,6 +31,26 @@ class Customer(Line):
     name: Name
     email: Name
     fraud_flag: bool = False
+    since: Instant | None = None
+    tier: Word | None = None
+    currency: Currency | None = None
+
+
+class Shipment(Line):
+    """A parcel of an order; `note` is what a courier or the customer wrote on it."""
+
+    tracking_id: Identifier
+    order_id: Identifier
+    carrier: Name
+    state: Word
+    events: list["ShipmentEvent"] = []
+    note: Annotated[str, StringConstraints(max_length=2000)] | None = None
+
+
+class ShipmentEvent(Line):
+    at: Instant
+    state: Word
+    place: Name
 
 
 class Item(Line):

@@ -8,7 +8,7 @@ from sandbox.models import Address, Customer, Order
 from sandbox.state import State, to_iso, to_us
 
 Record = dict[str, Any]
-OperationKind = Literal["cancel", "reinstate", "shipping_address"]
+OperationKind = Literal["cancel", "reinstate", "shipping_address", "reset"]
 
 
 class OrderConflictError(Exception):
@@ -17,7 +17,8 @@ class OrderConflictError(Exception):
 
 def put_customer(state: State, customer: Customer) -> None:
     state.db.execute(
-        "INSERT OR REPLACE INTO customers VALUES (?, ?)", (customer.customer_id, customer.model_dump_json())
+        "INSERT OR REPLACE INTO customers VALUES (?, ?)",
+        (customer.customer_id, customer.model_dump_json(exclude_none=True)),
     )
 
 
@@ -37,6 +38,7 @@ def put_order(state: State, order: Order) -> None:
         " status = excluded.status, line = excluded.line, version = version + 1",
         (order.order_id, order.customer_id, to_us(order.placed_at), order.status, order.model_dump_json()),
     )
+    state.db.execute("INSERT OR REPLACE INTO order_originals VALUES (?, ?)", (order.order_id, order.model_dump_json()))
     old = [
         row["payment_id"]
         for row in state.db.execute("SELECT payment_id FROM payments WHERE order_id = ?", (order.order_id,))
@@ -113,6 +115,21 @@ def change_order(
     """Applies field changes to an existing order, bumps its version, records the operation. Call in a transaction."""
     row = state.db.execute("SELECT line FROM orders WHERE order_id = ?", (order_id,)).fetchone()
     order = Order.model_validate_json(row["line"]).model_copy(update=change)
+    return _replace(state, order, kind, operation_id)
+
+
+def reset_order(state: State, order_id: str, operation_id: str | None) -> Record:
+    """Gives an existing order back the state and the address it was laid in with. Call in a transaction."""
+    row = state.db.execute(
+        "SELECT coalesce(o.line, c.line) AS line FROM orders c LEFT JOIN order_originals o USING (order_id)"
+        " WHERE c.order_id = ?",
+        (order_id,),
+    ).fetchone()
+    return _replace(state, Order.model_validate_json(row["line"]), "reset", operation_id)
+
+
+def _replace(state: State, order: Order, kind: OperationKind, operation_id: str | None) -> Record:
+    order_id = order.order_id
     state.db.execute(
         "UPDATE orders SET status = ?, line = ?, version = version + 1 WHERE order_id = ?",
         (order.status, order.model_dump_json(), order_id),

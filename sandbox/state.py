@@ -18,6 +18,22 @@ CREATE TABLE IF NOT EXISTS orders (
     order_id TEXT PRIMARY KEY, customer_id TEXT NOT NULL, placed_us INTEGER NOT NULL, status TEXT NOT NULL,
     version INTEGER NOT NULL, line TEXT NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS orders_of_customer ON orders (customer_id, placed_us);
+CREATE TABLE IF NOT EXISTS order_originals (order_id TEXT PRIMARY KEY, line TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS shipments (tracking_id TEXT PRIMARY KEY, line TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS refund_drafts (
+    draft_id TEXT PRIMARY KEY, order_id TEXT NOT NULL, operation_id TEXT, line TEXT NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS refund_drafts_by_operation ON refund_drafts (operation_id);
+CREATE TABLE IF NOT EXISTS credits (
+    seq INTEGER PRIMARY KEY, customer_id TEXT NOT NULL, amount INTEGER NOT NULL, operation_id TEXT,
+    line TEXT NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS credits_of_customer ON credits (customer_id, operation_id);
+CREATE TABLE IF NOT EXISTS articles (article_id INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS tickets (
+    ticket_id INTEGER PRIMARY KEY, updated_us INTEGER NOT NULL, line TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS audits (
+    audit_id INTEGER PRIMARY KEY, ticket_id INTEGER NOT NULL, author_id INTEGER NOT NULL, body TEXT NOT NULL,
+    public INTEGER NOT NULL, custom TEXT NOT NULL, at_us INTEGER NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS audits_of_ticket ON audits (ticket_id);
 CREATE TABLE IF NOT EXISTS operations (
     seq INTEGER PRIMARY KEY, order_id TEXT NOT NULL, operation_id TEXT, kind TEXT NOT NULL,
     at_us INTEGER NOT NULL) STRICT;

@@ -8,8 +8,8 @@ from gateways.egress import Denial, Egress
 
 
 def egress(*base_urls: str, denied: Callable[[Denial], None] = lambda denial: None) -> Egress:
-    """Lets exchanges with both systems out to these base URLs, which may be on this machine."""
-    systems = ("payments", "orders")
+    """Lets exchanges with all systems out to these base URLs, which may be on this machine."""
+    systems = ("payments", "orders", "helpdesk")
     return Egress(dict.fromkeys(systems, base_urls), private=systems, denied=denied)
 
 

@@ -62,14 +62,19 @@ async def until(look: Callable[[], Awaitable[T | None]]) -> T:
 
 @contextmanager
 def sandbox_process(
-    folder: Path, *, gateway_key: str = SANDBOX_KEY, store_key: str = SANDBOX_KEY
+    folder: Path, *, gateway_key: str = SANDBOX_KEY, store_key: str = SANDBOX_KEY, helpdesk_key: str = SANDBOX_KEY
 ) -> Generator["SandboxUrls"]:
     """A sandbox on real sockets."""
     ready = folder / "ready.json"
     process = subprocess.Popen(
         [sys.executable, "-m", "sandbox", "--data", str(folder / "data"), "--ready-file", str(ready)],
         cwd=Path(__file__).parents[1],
-        env={**os.environ, "SANDBOX_GATEWAY_KEY": gateway_key, "SANDBOX_STORE_KEY": store_key},
+        env={
+            **os.environ,
+            "SANDBOX_GATEWAY_KEY": gateway_key,
+            "SANDBOX_STORE_KEY": store_key,
+            "SANDBOX_HELPDESK_KEY": helpdesk_key,
+        },
         stdout=subprocess.DEVNULL,
     )
     try:
@@ -79,7 +84,7 @@ def sandbox_process(
                 pytest.fail("the sandbox did not start")
             time.sleep(0.02)
         content = json.loads(ready.read_text())
-        yield SandboxUrls(content["gateway"], content["store"])
+        yield SandboxUrls(content["gateway"], content["store"], content["helpdesk"])
     finally:
         process.terminate()
         process.wait(10)
@@ -89,6 +94,7 @@ def sandbox_process(
 class SandboxUrls:
     gateway: str
     store: str
+    helpdesk: str
 
 
 @asynccontextmanager
@@ -341,7 +347,9 @@ async def service(
         sandbox_gateway_key=SecretStr(SANDBOX_KEY),
         store_url=urls.store,
         store_key=SecretStr(SANDBOX_KEY),
-        private_networks="payments,orders",
+        helpdesk_url=urls.helpdesk,
+        helpdesk_key=SecretStr(SANDBOX_KEY),
+        private_networks="payments,orders,helpdesk",
         exchange_seconds=5,
         **settings_,
     )

@@ -26,6 +26,7 @@ class Approver(_Frozen):
 class SandboxUrls(_Frozen):
     gateway: str
     store: str
+    helpdesk: str
 
 
 class Pids(_Frozen):

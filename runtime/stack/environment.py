@@ -30,7 +30,7 @@ def process_environment(
         "COUNTERSEAL_EAGER_START": "true",
         "COUNTERSEAL_CHECKPOINTS_FILE": str(folder.root / "checkpoints.jsonl"),
         # The sandbox, and whatever else on this machine takes its place.
-        "COUNTERSEAL_PRIVATE_NETWORKS": "payments,orders",
+        "COUNTERSEAL_PRIVATE_NETWORKS": "payments,orders,helpdesk",
     }
     fixed = {
         "COUNTERSEAL_DATA": str(folder.root),
@@ -41,6 +41,7 @@ def process_environment(
         "COUNTERSEAL_SANDBOX_GATEWAY_URL": f"http://{HOST}:{ports['sandbox_gateway']}",
         "COUNTERSEAL_SANDBOX_WEBHOOK_SECRET": webhook_secret,
         "COUNTERSEAL_STORE_URL": f"http://{HOST}:{ports['sandbox_store']}",
+        "COUNTERSEAL_HELPDESK_URL": f"http://{HOST}:{ports['sandbox_helpdesk']}",
         "COUNTERSEAL_TRACES_FILE": str(folder.traces / f"{name}.jsonl"),
         "TEMPORAL_ADDRESS": f"{HOST}:{ports['temporal']}",
         "TEMPORAL_NAMESPACE": NAMESPACE,

@@ -30,6 +30,7 @@ PREFERRED_PORTS = {
     "postgres": 54320,
     "sandbox_gateway": 8090,
     "sandbox_store": 8091,
+    "sandbox_helpdesk": 8092,
 }
 TASK_QUEUE = "counterseal"
 
@@ -84,7 +85,11 @@ class Stack:
             task_queue=TASK_QUEUE,
             # For people and tools on this machine: shows every tenant's rows, which without a setting nobody sees.
             database=f"{self.postgres.url()}?options=-c%20counterseal.tenant%3D*",
-            sandbox=SandboxUrls(gateway=self._url("sandbox_gateway"), store=self._url("sandbox_store")),
+            sandbox=SandboxUrls(
+                gateway=self._url("sandbox_gateway"),
+                store=self._url("sandbox_store"),
+                helpdesk=self._url("sandbox_helpdesk"),
+            ),
             service_token=self.credentials.service_token,
             operator_token=self.credentials.operator_token,
             approvers=self.credentials.approvers,
@@ -122,7 +127,7 @@ class Stack:
     def _sandbox_keys(self) -> dict[str, str]:
         return {
             name: read_or_create_secret(self.folder.keys / f"{name.lower()}", secrets.token_hex(24))
-            for name in ("SANDBOX_GATEWAY_KEY", "SANDBOX_STORE_KEY", "SANDBOX_WEBHOOK_SECRET")
+            for name in ("SANDBOX_GATEWAY_KEY", "SANDBOX_STORE_KEY", "SANDBOX_HELPDESK_KEY", "SANDBOX_WEBHOOK_SECRET")
         }
 
     def _url(self, port: str) -> str:
@@ -133,7 +138,11 @@ class Stack:
         log = self.folder.logs / "migrate.log"
         if not await is_current(self.postgres.url()) and await run_to_end(self._program("migrate"), log) != 0:
             raise StackError(f"the database could not be brought to the current schema, see {log}")
-        keys = {"sandbox": self._sandbox_keys["SANDBOX_GATEWAY_KEY"], "store": self._sandbox_keys["SANDBOX_STORE_KEY"]}
+        keys = {
+            "sandbox": self._sandbox_keys["SANDBOX_GATEWAY_KEY"],
+            "store": self._sandbox_keys["SANDBOX_STORE_KEY"],
+            "zendesk": self._sandbox_keys["SANDBOX_HELPDESK_KEY"],
+        }
         await self.seed(self.postgres.service_url(), self.credentials.model_dump(), self._master_key, keys)
 
     def _program(self, command: str, **extra: str) -> Command:
@@ -157,6 +166,7 @@ class Stack:
         options: list[str | Path] = ["--data", self.folder.sandbox, "--ready-file", self._ready_path("sandbox")]
         options += ["--gateway-port", str(self.ports["sandbox_gateway"])]
         options += ["--store-port", str(self.ports["sandbox_store"])]
+        options += ["--helpdesk-port", str(self.ports["sandbox_helpdesk"])]
         options += ["--webhook-url", f"{self._url('api')}/v1/webhooks/sandbox"]
         if self.store is not None:
             options += ["--store", self.store]

@@ -49,7 +49,7 @@ async def test_every_step_holds_a_tool_to_its_manifest(desk: Desk) -> None:
     noted: dict[str, frozenset[str] | None] = {}
     real = systems_of(desk.service.services)
     payments, orders = Watched(real.payments, noted), Watched(real.orders, noted)
-    systems = Systems(payments=cast(PaymentGateway, payments), orders=cast(OrderSystem, orders))
+    systems = Systems(cast(PaymentGateway, payments), cast(OrderSystem, orders), real.helpdesk)
     watched = Desk(desk.service.elsewhere(systems=systems))
     order = await desk.service.outside.order()
     progress = await watched.refund(order, 100)

@@ -228,7 +228,7 @@ async def test_locked_between_the_question_and_the_facts_it_is_locked(wired: Ser
             return await systems.orders.order(order_id)
 
     asked, orders = await _asked(wired), Locking()
-    locking: Any = Systems(payments=systems.payments, orders=orders)  # pyright: ignore[reportArgumentType]  # what it is asked
+    locking: Any = Systems(payments=systems.payments, orders=orders, helpdesk=systems.helpdesk)  # pyright: ignore[reportArgumentType]  # what it is asked
     try:
         refused = await _refund(wired.elsewhere(systems=locking), tenant)
     finally:

@@ -205,7 +205,11 @@ async def sending(world: World, failure: Failure) -> list[Probe]:
     """The facts are read; what is sent then fails, within admission and in an activity of its own, all at once."""
     of_refund, of_cancel = failure.sending
     async with failure.outside(world, "payments") as payments, failure.outside(world, "orders") as orders:
-        hostile = Systems(_there(world, failure, payments).payments, _there(world, failure, orders).orders)
+        hostile = replace(
+            world.board.real,
+            payments=_there(world, failure, payments).payments,
+            orders=_there(world, failure, orders).orders,
+        )
         with world.board.led(sending=hostile):
             played = await asyncio.gather(
                 _rested(world, probes.refund(world, of_refund, **_told(failure, payments))),

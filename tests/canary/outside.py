@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 import httpx
 
-from gateways.protocols import OrderChange, PaymentGateway, RefundRequest, Systems
+from gateways.protocols import CreditRequest, DraftRequest, OrderChange, PaymentGateway, RefundRequest, Systems
 from schemas.effects import Attempt, Inspection
-from schemas.facts import Order, Payment, Refund
+from schemas.facts import Account, Order, Payment, Refund, RefundDraft, Shipment
 from tests.canary.planted import Planted
 from tests.diagnostics.remotes import Handler, read_request, response
 from tests.service import Outside, SandboxUrls
@@ -94,7 +94,7 @@ class Switchboard:
         """Called before a payment is read."""
 
     def systems(self) -> Systems:
-        return Systems(payments=_Payments(self), orders=_Orders(self))
+        return Systems(payments=_Payments(self), orders=_Orders(self), helpdesk=self.real.helpdesk)
 
     @contextlib.contextmanager
     def led(self, *, reading: Systems | None = None, sending: Systems | None = None) -> Generator[None]:
@@ -134,12 +134,35 @@ class _Payments:
         return await self._board.sending.payments.find_refund(request)
 
 
-class _Orders:
-    name = "store"
-    key_validity = timedelta(hours=24)
-
+class _Accounts:
     def __init__(self, board: Switchboard) -> None:
         self._board = board
+
+    async def account(self, customer_id: str) -> Account | None:
+        return await self._board.reading.orders.account(customer_id)
+
+    async def shipment(self, tracking_id: str) -> Shipment | None:
+        return await self._board.reading.orders.shipment(tracking_id)
+
+    async def draft(self, draft_id: str) -> RefundDraft | None:
+        return await self._board.reading.orders.draft(draft_id)
+
+    async def create_draft(self, request: DraftRequest) -> Attempt:
+        return await self._board.sending.orders.create_draft(request)
+
+    async def find_draft(self, request: DraftRequest) -> Inspection:
+        return await self._board.sending.orders.find_draft(request)
+
+    async def credit(self, request: CreditRequest) -> Attempt:
+        return await self._board.sending.orders.credit(request)
+
+    async def find_credit(self, request: CreditRequest) -> Inspection:
+        return await self._board.sending.orders.find_credit(request)
+
+
+class _Orders(_Accounts):
+    name = "store"
+    key_validity = timedelta(hours=24)
 
     async def order(self, order_id: str) -> Order | None:
         return await self._board.reading.orders.order(order_id)

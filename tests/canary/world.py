@@ -131,14 +131,15 @@ async def world(postgres: Postgres, template: str, temporal: str, folder: Path) 
         environment = stack.enter_context(pytest.MonkeyPatch.context())
         environment.setenv("TEMPORAL_ADDRESS", f"127.0.0.1:{temporal_line.port}")
         environment.setenv("TEMPORAL_NAMESPACE", "default")
-        keys = Keys(planted.gateway_key.text, planted.store_key.text)
-        gateway, store = create_apps(stack.enter_context(contextlib.closing(open_state(folder / "sandbox"))), keys)
-        urls = SandboxUrls(await enter(served(gateway)), await enter(served(store)))
+        keys = Keys(planted.gateway_key.text, planted.store_key.text, planted.helpdesk_key.text)
+        apps = create_apps(stack.enter_context(contextlib.closing(open_state(folder / "sandbox"))), keys)
+        urls = SandboxUrls(*[await enter(served(app)) for app in apps])
         login = f"{role}:{quote(planted.password.text, safe='')}@127.0.0.1:{database_line.port}"
         settings = _settings(planted, f"postgresql://{login}/{name}", urls, folder)
         core = await enter(assembly.core(settings, connections=20))
         await core.ledger.vault.put("sandbox", planted.gateway_key.text, by="olga")
         await core.ledger.vault.put("store", planted.store_key.text, by="olga")
+        await core.ledger.vault.put("zendesk", planted.helpdesk_key.text, by="olga")
         services = await enter(assembly.activity_services(core, inline=True))
         board = Switchboard(systems_of(services))
         services = replace(services, systems=board.systems())
@@ -199,7 +200,8 @@ def _settings(planted: Planted, database_url: str, urls: SandboxUrls, folder: Pa
         task_queue=f"canary-{secrets.token_hex(4)}",
         sandbox_gateway_url=urls.gateway,
         store_url=urls.store,
-        private_networks="payments,orders",
+        helpdesk_url=urls.helpdesk,
+        private_networks="payments,orders,helpdesk",
         exchange_seconds=PATIENT_SECONDS,
     )
 

@@ -33,7 +33,7 @@ async def sandbox(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, http
                     headers={"Authorization": "Bearer key"},
                 )
             )
-            for app in create_apps(state, Keys(gateway="key", store="key"))
+            for app in create_apps(state, Keys(gateway="key", store="key", helpdesk="key"))
         ]
         yield clients[0], clients[1]
     state.db.close()

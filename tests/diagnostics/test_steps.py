@@ -123,7 +123,7 @@ class Desk:
         endpoint = Endpoint(base, SecretStr(KEY), deadline, credential_id="settings:example_key")
         systems = systems_of(self.service.services)
         hostile = payment_gateway("stripe", endpoint, _CLIENT["client"], loopback.egress(base))
-        return self.with_systems(Systems(payments=HalfHostile(systems.payments, hostile), orders=systems.orders))
+        return self.with_systems(dataclasses.replace(systems, payments=HalfHostile(systems.payments, hostile)))
 
     def with_systems(self, systems: Systems) -> "Desk":
         return Desk(self.service.elsewhere(systems=systems))

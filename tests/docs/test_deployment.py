@@ -94,7 +94,7 @@ def test_the_sandbox_takes_its_options(compose: dict[str, Any], capsys: pytest.C
     with pytest.raises(SystemExit) as stopped:
         run_sandbox([*service["command"], "--help"])
     assert stopped.value.code == 0
-    assert set(environment(service)) == {"SANDBOX_GATEWAY_KEY", "SANDBOX_STORE_KEY"}
+    assert set(environment(service)) == {"SANDBOX_GATEWAY_KEY", "SANDBOX_STORE_KEY", "SANDBOX_HELPDESK_KEY"}
     assert "SANDBOX_STORE_KEY" in capsys.readouterr().out
 
 
@@ -117,9 +117,11 @@ def test_settings_are_complete_and_valid(compose: dict[str, Any], monkeypatch: p
             assert settings.payment_gateway == "sandbox"
             assert settings.sandbox_gateway_key is not None
             assert settings.store_key is not None
+            assert settings.helpdesk_key is not None
         else:
             assert settings.sandbox_gateway_key is None, f"{name} holds a credential that it does not need"
             assert settings.store_key is None, f"{name} holds a credential that it does not need"
+            assert settings.helpdesk_key is None, f"{name} holds a credential that it does not need"
             assert not settings.eager_start
 
 

@@ -27,7 +27,8 @@ from tests.service import PATIENCE, fresh_database, sandbox_process
 
 ROOT = Path(__file__).parents[2]
 GATEWAY_KEY, STORE_KEY = f"gateway-key-{secrets.token_hex(12)}", f"store-key-{secrets.token_hex(12)}"
-KEYS = {"gateway": GATEWAY_KEY, "store": STORE_KEY}
+HELPDESK_KEY = f"helpdesk-key-{secrets.token_hex(12)}"
+KEYS = {"gateway": GATEWAY_KEY, "store": STORE_KEY, "helpdesk": HELPDESK_KEY}
 # What the process of each queue is given; the payments queue reads orders to decide about refunds.
 HOLDS: dict[str, dict[str, str]] = {
     "api": {},
@@ -104,7 +105,9 @@ def apart(
         prepared = _prepared(postgres_server, migrated_template, folder / "master.key")
         database, service, approver = runner.run(prepared.__aenter__())
         opened.callback(lambda: runner.run(prepared.__aexit__(None, None, None)))
-        sandbox = opened.enter_context(sandbox_process(folder, gateway_key=GATEWAY_KEY, store_key=STORE_KEY))
+        sandbox = opened.enter_context(
+            sandbox_process(folder, gateway_key=GATEWAY_KEY, store_key=STORE_KEY, helpdesk_key=HELPDESK_KEY)
+        )
         port = opened.enter_context(PortClaims()).claim_any()
         environment = {
             "PATH": os.environ["PATH"],
@@ -128,7 +131,7 @@ def apart(
             "api": api,
             "service_token": service,
             "approvers": [{"token": approver}],
-            "sandbox": {"gateway": sandbox.gateway, "store": sandbox.store},
+            "sandbox": {"gateway": sandbox.gateway, "store": sandbox.store, "helpdesk": sandbox.helpdesk},
         }
         stack = RunningStack(folder, processes["api"], info)
         yield Apart(stack, processes)

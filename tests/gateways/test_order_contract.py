@@ -11,7 +11,7 @@ import pytest
 
 from gateways.protocols import OrderChange, OrderSystem, SystemUnavailable
 from gateways.registry import ORDER_SYSTEMS, order_system
-from gateways.store import OUTCOMES
+from gateways.store_accounts import OUTCOMES
 from schemas.codes import REGISTRY, Code
 from schemas.effects import Absent, Confirmed, Failed, Unknown
 from schemas.facts import Address

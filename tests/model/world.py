@@ -24,7 +24,7 @@ from api.context import Context
 from api.looking import look_again
 from api.problems import Refused
 from gateways.protocols import Systems
-from gateways.registry import Endpoint, order_system, payment_gateway
+from gateways.registry import Endpoint, helpdesk, order_system, payment_gateway
 from ledger.database import connect
 from ledger.keys import MasterKey
 from ledger.ledger import Ledger, TenantLedger
@@ -107,7 +107,7 @@ class World:
         self.clock = common.clock
         self.tenant = f"t{secrets.token_hex(6)}"
         self.state = _state(self.clock)
-        gateway, store = create_apps(self.state, Keys(KEY, KEY))
+        gateway, store, _ = create_apps(self.state, Keys(KEY, KEY, KEY))
         self.network = Network(gateway, store)
         self.workers = True
         self.crash_at: CrashPoint | None = None
@@ -144,7 +144,7 @@ class World:
         )
 
     def _wire(self) -> Services:
-        egress = loopback.egress("http://gateway", "http://store")
+        egress = loopback.egress("http://gateway", "http://store", "http://helpdesk")
         endpoint = Endpoint("http://gateway", SecretStr(KEY), deadline_seconds=30)
         return Services(
             ledger=self.ground.ledger,
@@ -153,6 +153,7 @@ class World:
             systems=Systems(
                 payments=payment_gateway("sandbox", endpoint, self._http, egress),
                 orders=order_system("store", replace(endpoint, base_url="http://store"), self._http, egress),
+                helpdesk=helpdesk("zendesk", replace(endpoint, base_url="http://helpdesk"), self._http, egress),
             ),
             verifier=self.ground.verifier,
             task_queue=QUEUE,

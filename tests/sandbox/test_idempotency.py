@@ -100,7 +100,7 @@ async def test_a_key_is_forgotten_after_a_day(tmp_path: Path) -> None:
     order = Order.model_validate(order_line(10_000))
     with state.transaction():
         put_order(state, order)
-    gateway, _ = create_apps(state, Keys(gateway="g", store="s"))
+    gateway, *_ = create_apps(state, Keys(gateway="g", store="s", helpdesk="h"))
     transport = httpx.ASGITransport(app=gateway)
     headers = {"Authorization": "Bearer g", "Idempotency-Key": "one"}
     form = {"charge": order.payments[0].payment_id, "amount": "100"}

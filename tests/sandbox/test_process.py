@@ -20,7 +20,7 @@ from sandbox.__main__ import main
 from sandbox.loading import load_folder
 from sandbox.orders import change_order, get_customer, get_order_line
 from sandbox.state import open_state
-from tests.sandbox.world import GATEWAY_KEY, STORE_KEY, World, order_line
+from tests.sandbox.world import GATEWAY_KEY, KEYS, STORE_KEY, World, order_line
 
 CUSTOMER: dict[str, Any] = {
     "customer_id": "cus_0123456789ab",
@@ -41,8 +41,8 @@ def own_world(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """Runs the program in this process, which it must leave with 1, and gives the error line."""
-    monkeypatch.setenv("SANDBOX_GATEWAY_KEY", GATEWAY_KEY)
-    monkeypatch.setenv("SANDBOX_STORE_KEY", STORE_KEY)
+    for name, key in KEYS.items():
+        monkeypatch.setenv(name, key)
 
     def run(*arguments: str | Path) -> str:
         assert main([str(argument) for argument in arguments]) == 1
@@ -101,11 +101,11 @@ def test_sigterm_stops_it_while_answers_drip(own_world: World) -> None:
 
 
 def test_the_ready_file_tells_where_and_who(world: World) -> None:
-    assert set(world.ready) == {"gateway", "store", "pid"}
+    assert set(world.ready) == {"gateway", "store", "helpdesk", "pid"}
     assert world.ready["pid"] == world.process.pid
 
 
-@pytest.mark.parametrize("option", ["--gateway-port", "--store-port"])
+@pytest.mark.parametrize("option", ["--gateway-port", "--store-port", "--helpdesk-port"])
 def test_a_taken_port_is_one_error_line(tmp_path: Path, refused: Callable[..., str], option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -113,7 +113,7 @@ def test_a_taken_port_is_one_error_line(tmp_path: Path, refused: Callable[..., s
     assert line == f"sandbox: cannot listen on 127.0.0.1:{port}: Address already in use"
 
 
-@pytest.mark.parametrize("name", ["SANDBOX_GATEWAY_KEY", "SANDBOX_STORE_KEY"])
+@pytest.mark.parametrize("name", sorted(KEYS))
 def test_without_a_key_it_does_not_start(
     tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

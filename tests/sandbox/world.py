@@ -12,13 +12,14 @@ from typing import Any
 
 import httpx
 
-GATEWAY_KEY, STORE_KEY = "gateway-key-for-tests", "store-key-for-tests"
+GATEWAY_KEY, STORE_KEY, HELPDESK_KEY = "gateway-key-for-tests", "store-key-for-tests", "helpdesk-key-for-tests"
+KEYS = {"SANDBOX_GATEWAY_KEY": GATEWAY_KEY, "SANDBOX_STORE_KEY": STORE_KEY, "SANDBOX_HELPDESK_KEY": HELPDESK_KEY}
 
 
 def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "sandbox", *arguments],
-        env={**os.environ, "SANDBOX_GATEWAY_KEY": GATEWAY_KEY, "SANDBOX_STORE_KEY": STORE_KEY, **environment},
+        env={**os.environ, **KEYS, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -26,7 +27,7 @@ def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 
 
 class World:
-    """The sandbox on a data directory, with a client for each of its two apps."""
+    """The sandbox on a data directory, with a client for each of its three apps."""
 
     def __init__(self, data: Path, *arguments: str, **environment: str) -> None:
         self.data = data
@@ -47,11 +48,13 @@ class World:
         self.ready: dict[str, Any] = json.loads(self.ready_file.read_text())
         self.gateway = _client(self.ready["gateway"], GATEWAY_KEY)
         self.store = _client(self.ready["store"], STORE_KEY)
+        self.helpdesk = _client(self.ready["helpdesk"], HELPDESK_KEY)
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """The exit code and what was written to stderr."""
         self.gateway.close()
         self.store.close()
+        self.helpdesk.close()
         self.process.send_signal(number)
         _, errors = self.process.communicate(timeout=10)
         return self.process.returncode, errors

@@ -5,7 +5,15 @@ from pathlib import Path
 from runtime.stack.environment import process_environment
 from runtime.stack.files import DataFolder
 
-PORTS = {"api": 1, "temporal": 2, "temporal_ui": 3, "postgres": 4, "sandbox_gateway": 5, "sandbox_store": 6}
+PORTS = {
+    "api": 1,
+    "temporal": 2,
+    "temporal_ui": 3,
+    "postgres": 4,
+    "sandbox_gateway": 5,
+    "sandbox_store": 6,
+    "sandbox_helpdesk": 7,
+}
 
 
 def environment(**caller: str) -> dict[str, str]:
@@ -26,7 +34,7 @@ def test_everything_points_to_the_stack() -> None:
     assert told["COUNTERSEAL_SANDBOX_WEBHOOK_SECRET"] == "w"
     assert told["COUNTERSEAL_TRACES_FILE"] == "/data/traces/api.jsonl"
     assert told["COUNTERSEAL_PAYMENT_GATEWAY"] == "sandbox"
-    assert told["COUNTERSEAL_PRIVATE_NETWORKS"] == "payments,orders"
+    assert told["COUNTERSEAL_PRIVATE_NETWORKS"] == "payments,orders,helpdesk"
 
 
 def test_what_is_the_callers_choice_wins() -> None:

@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
-from gateways.protocols import OrderChange, RefundRequest, Systems
+from gateways.protocols import CreditRequest, DraftRequest, OrderChange, RefundRequest, ReplyRequest, Systems
 from schemas.calls import Binding
 from schemas.effects import Absent, Attempt, Confirmed, Exchange, Inspection
-from schemas.facts import Customer, Order, Payment, Refund
+from schemas.facts import Account, Article, Customer, Order, Payment, Refund, RefundDraft, Shipment, Ticket
 from tools.catalog import Catalog
 
 EXCHANGE = Exchange(system="test", method="POST", path_template="/", reached="response_received", elapsed_ms=1)
@@ -50,13 +51,61 @@ class MemoryPayments:
         return Absent(exchange=EXCHANGE)
 
 
-class MemoryOrders:
+class MemoryAccounts:
+    """An `AccountSystem` without a network."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, Account] = {}
+        self.shipments: dict[str, Shipment] = {}
+        self.drafts: dict[str, RefundDraft] = {}
+        self.wanted: list[DraftRequest | CreditRequest] = []
+
+    async def account(self, customer_id: str) -> Account | None:
+        return self.accounts.get(customer_id)
+
+    async def shipment(self, tracking_id: str) -> Shipment | None:
+        return self.shipments.get(tracking_id)
+
+    async def draft(self, draft_id: str) -> RefundDraft | None:
+        return self.drafts.get(draft_id)
+
+    async def create_draft(self, request: DraftRequest) -> Attempt:
+        self.wanted.append(request)
+        result: dict[str, JsonValue] = {
+            "draft_id": "rfd_000000000001",
+            "order_id": request.order_id,
+            "amount_cents": request.amount,
+            "currency": request.currency,
+        }
+        return Confirmed(remote_id="rfd_000000000001", result=result, exchange=EXCHANGE)
+
+    async def find_draft(self, request: DraftRequest) -> Inspection:
+        self.wanted.append(request)
+        return Absent(exchange=EXCHANGE)
+
+    async def credit(self, request: CreditRequest) -> Attempt:
+        self.wanted.append(request)
+        result: dict[str, JsonValue] = {
+            "credit_id": "crd_1",
+            "amount_cents": request.amount,
+            "currency": request.currency,
+            "balance_cents": request.amount,
+        }
+        return Confirmed(remote_id="crd_1", result=result, exchange=EXCHANGE)
+
+    async def find_credit(self, request: CreditRequest) -> Inspection:
+        self.wanted.append(request)
+        return Absent(exchange=EXCHANGE)
+
+
+class MemoryOrders(MemoryAccounts):
     """An `OrderSystem` without a network."""
 
     name = "memory"
     key_validity = timedelta(hours=24)
 
     def __init__(self) -> None:
+        super().__init__()
         self.held: dict[str, Order] = {}
         self.changes: list[OrderChange] = []
 
@@ -78,12 +127,41 @@ class MemoryOrders:
         return Absent(exchange=EXCHANGE)
 
 
+class MemoryHelpdesk:
+    """A `Helpdesk` without a network. `outcome` is what becomes of a reply."""
+
+    name = "memory"
+    key_validity = timedelta(0)
+
+    def __init__(self) -> None:
+        self.written: dict[str, Ticket] = {}
+        self.library: list[Article] = []
+        self.replies: list[ReplyRequest] = []
+
+    async def articles(self, query: str, limit: int) -> tuple[Sequence[Article], int]:
+        fitting = [each for each in self.library if query in each.body]
+        return fitting[:limit], len(fitting)
+
+    async def ticket(self, ticket_id: str) -> Ticket | None:
+        return self.written.get(ticket_id)
+
+    async def reply(self, request: ReplyRequest) -> Attempt:
+        self.replies.append(request)
+        result: dict[str, JsonValue] = {"ticket_id": request.ticket_id, "note_id": "12"}
+        return Confirmed(remote_id="12", result=result, exchange=EXCHANGE)
+
+    async def find_reply(self, request: ReplyRequest) -> Inspection:
+        self.replies.append(request)
+        return Absent(exchange=EXCHANGE)
+
+
 class World:
     """Orders and payments as a test lays them out, and the run's binding."""
 
     def __init__(self) -> None:
         self.payments, self.orders = MemoryPayments(), MemoryOrders()
-        self.systems = Systems(payments=self.payments, orders=self.orders)
+        self.helpdesk = MemoryHelpdesk()
+        self.systems = Systems(payments=self.payments, orders=self.orders, helpdesk=self.helpdesk)
         self.binding = Binding(tenant="t", run_id="run_1", agent_id="bot", actor_id="user", customer_id="cus_ada")
 
     def payment(self, payment_id: str = "ch_1", **changes: Any) -> Payment:

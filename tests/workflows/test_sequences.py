@@ -83,7 +83,7 @@ async def _through(service: Service, *ways: dict[str, Any]) -> AsyncGenerator[tu
             through.append(_of(wired).payments)
         writes = Writes(systems.payments, through)
         elsewhere = service.elsewhere(
-            systems=Systems(payments=writes, orders=systems.orders),
+            systems=Systems(payments=writes, orders=systems.orders, helpdesk=systems.helpdesk),
             task_queue=f"tests-{secrets.token_hex(4)}",
             patience=Patience(absence=timedelta(0)),
         )

@@ -61,7 +61,7 @@ LIST_FAULTS: ReadFaultTable = {
 def start_sandbox(folder: Path) -> Generator[Urls]:
     ready = folder / "ready.json"
     command = [sys.executable, "-m", "sandbox", "--data", str(folder / "data"), "--ready-file", str(ready)]
-    with program(command, ready, {"SANDBOX_GATEWAY_KEY": KEY, "SANDBOX_STORE_KEY": KEY}) as urls:
+    with program(command, ready, {f"SANDBOX_{name}_KEY": KEY for name in ("GATEWAY", "STORE", "HELPDESK")}) as urls:
         yield urls
 
 
@@ -90,6 +90,10 @@ class SandboxPeer(Peer):
     @property
     def store_url(self) -> str:
         return self.urls["store"]
+
+    @property
+    def helpdesk_url(self) -> str:
+        return self.urls["helpdesk"]
 
     async def payment(self, amount: int = 10_000, currency: str = "USD") -> str:
         return (await self.order(captured=amount, currency=currency))["payments"][0]["payment_id"]
@@ -163,5 +167,31 @@ class SandboxPeer(Peer):
         await self._put(f"/_orders/{order['order_id']}", order)
         return order
 
-    async def _put(self, path: str, content: dict[str, Any]) -> None:
-        (await self.client.put(self.store_url + path, json=content)).raise_for_status()
+    async def ticket(self, **changes: Any) -> dict[str, Any]:
+        """A new open ticket of a customer of its own."""
+        mark = secrets.randbelow(2**40) + 10_000
+        words = {"subject": "Lamp", "description": "It flickers."}
+        ticket = {"id": mark, "customer_id": f"cus_{mark}", "status": "open", **words} | changes
+        await self._put(f"/_tickets/{ticket['id']}", ticket, self.helpdesk_url)
+        return ticket
+
+    async def words_on(self, ticket_id: int) -> list[dict[str, Any]]:
+        answer = await self.client.get(f"{self.helpdesk_url}/_tickets/{ticket_id}")
+        return [each["events"][0] for each in answer.json()["audits"]]
+
+    async def shipment(self, order: dict[str, Any], **changes: Any) -> dict[str, Any]:
+        """The parcel that the order names."""
+        events = [{"at": "2026-01-03T00:00:00Z", "state": "in_transit", "place": "Springfield"}]
+        shipment = {
+            "tracking_id": order["tracking_ids"][0],
+            "order_id": order["order_id"],
+            "carrier": "Sample Parcel",
+            "state": "in_transit",
+            "events": events,
+            "note": "Leave it at the back door",
+        } | changes
+        await self._put(f"/_shipments/{shipment['tracking_id']}", shipment)
+        return shipment
+
+    async def _put(self, path: str, content: dict[str, Any], base: str | None = None) -> None:
+        (await self.client.put((base or self.store_url) + path, json=content)).raise_for_status()
