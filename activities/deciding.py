@@ -121,7 +121,10 @@ def evaluate(
     claim = proposed.claim
     if claim is not None:
         left = claim.model_copy(update={"available": claim.available - reserved})
-        bound = Bound(left, lambda c: proposed.tool.exceeded(proposed.arguments, proposed.facts, c.available))
+        tool = proposed.tool
+        bound = Bound(
+            left, lambda c: tool.exceeded(proposed.arguments, proposed.facts, c.available), tool.exceeded_code
+        )
     return decide.decide(
         policy,
         Proposal(

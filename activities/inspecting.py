@@ -19,7 +19,7 @@ from ledger.records import CallRecord, Step
 from schemas.calls import CallRef, Progress
 from schemas.effects import Absent, Effect, Inspection
 from tools.catalog import Entry
-from tools.protocol import Refusal
+from tools.protocol import Refusal, WriteTool
 
 # Before a repeat that may not be made just now is thought of again.
 _PAUSE_SECONDS = 60
@@ -125,7 +125,8 @@ class Inspecting:
         systems = self._services.systems
         if systems is None:
             return None
-        return effect.intended_at + systems.of_queue(entry.manifest.queue).key_validity
+        validity = entry.tool.key_validity if isinstance(entry.tool, WriteTool) else None
+        return effect.intended_at + (validity or systems.of_queue(entry.manifest.queue).key_validity)
 
     async def _resend(self, request: CallRef, account: Account) -> Progress:
         with step("counterseal.resend", request.request_id) as span:

@@ -4,11 +4,12 @@ An adapter is one module beside this one and one line in `gateways.registry`; th
 `tests/gateways/` runs against every adapter.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
+from gateways.http import Remote
 from schemas.base import Model
 from schemas.effects import Attempt, Inspection
 from schemas.facts import Account, Address, Article, Order, Payment, Refund, RefundDraft, Shipment, Ticket
@@ -209,6 +210,14 @@ class Systems:
     payments: PaymentGateway
     orders: OrderSystem
     helpdesk: Helpdesk
+    remotes: Mapping[str, Remote] = field(default_factory=dict[str, Remote])
+    """Systems without an adapter, by the names that the settings give them."""
+
+    def remote(self, name: str) -> Remote:
+        """Raises LookupError for a system whose credential another process holds."""
+        if name not in self.remotes:
+            raise LookupError(f"this process holds no credential for {name}")
+        return self.remotes[name]
 
     def of_queue(self, queue: Queue) -> PaymentGateway | OrderSystem | Helpdesk:
         """The system that effects on that queue go to."""

@@ -71,6 +71,12 @@ def helpdesk(name: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: E
     return _pick(HELPDESKS, name)(_remote("helpdesk", endpoint, client, egress))
 
 
+def remote_system(name: str, endpoint: Endpoint, client: httpx.AsyncClient, egress: Egress) -> Remote:
+    """A system without an adapter: its tools say themselves what they exchange. Raises ValueError for an unusable base
+    URL."""
+    return _remote(name, endpoint, client, egress)
+
+
 def webhook_reader(name: str, secrets: tuple[SecretStr, ...]) -> WebhookReader:
     """Reads the webhooks of that gateway. Raises ValueError for an unknown name or a secret that is none."""
     return _pick(WEBHOOK_READERS, name)(secrets)

@@ -173,7 +173,7 @@ def _exceeds(case: _Case) -> PolicyDecision | None:
     if bound is None or bound.claim.amount <= bound.claim.available:
         return None
     because = "it is more than is left"
-    return _refusal(case.policy, EXCEEDS_AVAILABLE, because, Code.REFUND_EXCEEDS_PAID, bound.exceeded(bound.claim))
+    return _refusal(case.policy, EXCEEDS_AVAILABLE, because, bound.code, bound.exceeded(bound.claim))
 
 
 def _broken(case: _Case) -> PolicyDecision | None:

@@ -1,5 +1,6 @@
 """Reads policy files: YAML without its surprises, and the shape of what it holds."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -43,6 +44,34 @@ def read_document(path: Path) -> Loaded:
     if problems:
         raise PolicyError(problems)
     return _joined(path, files)
+
+
+def with_own(loaded: Loaded, beside: Mapping[str, Path]) -> Loaded:
+    """The policy, and of the tools that it does not name the section that lies beside each. Raises PolicyError."""
+    tools, file_of, problems = dict(loaded.document.tools), dict(loaded.file_of), list[Problem]()
+    for name, file in sorted(beside.items()):
+        if name in tools:
+            continue
+        try:
+            tools[name], file_of[name] = _read_section(name, file), str(file)
+        except PolicyError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise PolicyError(problems)
+    return Loaded(loaded.document.model_copy(update={"tools": tools}), file_of)
+
+
+def _read_section(name: str, path: Path) -> ToolText:
+    try:
+        content = strict_yaml.read(path)
+    except strict_yaml.UnreadableError as error:
+        raise PolicyError([Problem(str(path), "", str(error))]) from None
+    try:
+        return ToolText.model_validate_json(content.as_json)
+    except ValidationError as error:
+        within = {"tools": {name: content.value}}
+        errors = [{**each, "loc": ("tools", name, *each["loc"])} for each in error.errors()]
+        raise PolicyError([_shape_problem(str(path), within, cast(ErrorDetails, each)) for each in errors]) from None
 
 
 def _joined(path: Path, files: dict[str, _PolicyFile]) -> Loaded:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from policy.coherence import findings_of
 from policy.document import Measure, PolicyDocument
-from policy.files import read_document
+from policy.files import read_document, with_own
 from policy.model import Policy, PolicyTool
 from policy.problems import PolicyError, Problem
 from policy.resolve import resolve
@@ -17,13 +17,16 @@ from schemas.canonical import digest
 DEFAULT_POLICY = Path(__file__).parent / "policies" / "default.yaml"
 
 
-def load_policy(path: Path, vocabularies: Mapping[str, Vocabulary] | None = None) -> Policy:
+def load_policy(
+    path: Path, vocabularies: Mapping[str, Vocabulary] | None = None, beside: Mapping[str, Path] | None = None
+) -> Policy:
     """The policy in a YAML file, or in the files of a folder.
 
     `vocabularies` has every tool there is, by name; without it, tools and the names under `args` and `facts` are not
-    checked, so a service never leaves it out. Raises PolicyError with all problems found.
+    checked, so a service never leaves it out. `beside`: files with one tool's section each, which are parts of
+    the policy and its version where it does not name the tool. Raises PolicyError with all problems found.
     """
-    document, file_of = read_document(path)
+    document, file_of = with_own(read_document(path), beside or {})
     counted_for_tenant = measures_per_tenant(document)
     tools: dict[str, PolicyTool] = {}
     problems: list[Problem] = []

@@ -131,10 +131,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What the call takes from something finite, and how to explain that it is more than is left."""
+    """What the call takes from something finite, and how to refuse and explain that it is more than is left."""
 
     claim: Claim
     exceeded: Callable[[Claim], Explanation]
+    code: Code = Code.REFUND_EXCEEDS_PAID
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from activities.patience import Patience
 from activities.services import Services
 from gateways.credentials import Credential
 from gateways.egress import Denial, Egress
-from gateways.http import new_client
+from gateways.http import Remote, new_client
 from gateways.protocols import Systems, SystemUnavailable
-from gateways.registry import Endpoint, helpdesk, order_system, payment_gateway
+from gateways.registry import Endpoint, helpdesk, order_system, payment_gateway, remote_system
 from ledger.database import connect
 from ledger.keys import KeyMaterialError, MasterKey
 from ledger.ledger import Ledger
@@ -176,11 +176,17 @@ def outside_systems(
     if not settings.helpdesk_url:
         made["helpdesk"] = _NotThere("helpdesk")
         names = [name for name in names if name != "helpdesk"]
-    endpoints = {name: _ENDPOINTS[name](settings) for name in names}
-    given = {name: Credential(*each) for name in names if (each := _GIVEN[name](settings)) is not None}
-    source = VaultCredentials(
-        vault, {"payments": settings.payment_gateway, "orders": ORDER_SYSTEM, "helpdesk": HELPDESK}, given
-    )
+    own = settings.own_systems()
+    unknown = sorted(set(names) - {*_ENDPOINTS, *own})
+    if unknown:
+        raise SettingsError(f"COUNTERSEAL_SYSTEMS names no system {unknown[0]}, which the manifest of a tool does")
+    endpoints = {
+        name: _own_endpoint(settings, own[name]) if name in own else _ENDPOINTS[name](settings) for name in names
+    }
+    made_here = {name: _GIVEN[name](settings) for name in names if name in _GIVEN}
+    given = {name: Credential(*each) for name, each in made_here.items() if each is not None}
+    in_vault = {"payments": settings.payment_gateway, "orders": ORDER_SYSTEM, "helpdesk": HELPDESK}
+    source = VaultCredentials(vault, in_vault | {name: name for name in own}, given)
     try:
         egress = Egress(
             {name: (each.base_url,) for name, each in endpoints.items()},
@@ -189,10 +195,15 @@ def outside_systems(
         )
     except ValueError as problem:
         raise SettingsError(f"{problem}; which may be on one, COUNTERSEAL_PRIVATE_NETWORKS says") from None
+    remotes: dict[str, Remote] = {}
     for name, endpoint in endpoints.items():
+        endpoint = replace(endpoint, credentials=source)
+        if name in own:
+            remotes[name] = remote_system(name, endpoint, client, egress)
+            continue
         make, known_as = _MAKERS[name]
-        made[name] = make(known_as or settings.payment_gateway, replace(endpoint, credentials=source), client, egress)
-    return Systems(**made)
+        made[name] = make(known_as or settings.payment_gateway, endpoint, client, egress)
+    return Systems(**made, remotes=remotes)
 
 
 def _payments_endpoint(settings: Settings) -> Endpoint:
@@ -224,6 +235,10 @@ def _helpdesk_endpoint(settings: Settings) -> Endpoint:
     if not settings.helpdesk_url:
         raise SettingsError("COUNTERSEAL_HELPDESK_URL is needed: the helpdesk")
     return Endpoint(settings.helpdesk_url, deadline_seconds=settings.exchange_seconds)
+
+
+def _own_endpoint(settings: Settings, base: str) -> Endpoint:
+    return Endpoint(base, deadline_seconds=settings.exchange_seconds)
 
 
 def _payments_given(settings: Settings) -> tuple[str, SecretStr] | None:

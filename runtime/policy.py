@@ -12,7 +12,8 @@ from tools.protocol import WriteTool
 
 def load_checked(path: Path, catalog: Catalog) -> Policy:
     """The policy in a file or folder. Raises PolicyError, also for a name that no tool, argument or fact has."""
-    return load_policy(path, {entry.manifest.name: _vocabulary(entry) for entry in catalog.all()})
+    beside = {entry.manifest.name: entry.policy_file for entry in catalog.all() if entry.policy_file is not None}
+    return load_policy(path, {entry.manifest.name: _vocabulary(entry) for entry in catalog.all()}, beside)
 
 
 def _vocabulary(entry: Entry) -> Vocabulary:

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from api.pages.links import is_trace_url
 from policy.load import DEFAULT_POLICY
+from runtime.systems import read_systems
 
 _ROLES = TypeAdapter(dict[str, list[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]]])
 
@@ -128,9 +129,13 @@ class Settings(BaseSettings):
     refused."""
     helpdesk_key: SecretStr | None = None
     """An OAuth access token of the helpdesk that may read articles, tickets and their audits and update tickets."""
+    systems: str = "{}"
+    """More remote systems that tools may name, as JSON: `{"bank": "https://api.bank.example"}`. Their credentials are
+    in the vault, under these names."""
     private_networks: str = ""
-    """Which of `payments`, `orders`, `helpdesk`, `identity` (the OpenID provider) and `witnesses`, separated by commas,
-    may be on a private network or this machine. The others are connected to at public addresses only."""
+    """Which of `payments`, `orders`, `helpdesk`, those of `systems`, `identity` (the OpenID provider) and `witnesses`,
+    separated by commas, may be on a private network or this machine. The others are connected to at public addresses
+    only."""
     exchange_seconds: Annotated[float, Field(gt=0, le=50)] = 10.0
     """Total deadline of one exchange with a remote system."""
     absence_seconds: Annotated[float, Field(gt=0, le=86_400)] = 300.0
@@ -182,11 +187,10 @@ class Settings(BaseSettings):
             raise ValueError("must be an http or https URL with {trace_id} in it, and no other braces")
         return value
 
-    @field_validator("private_networks")
+    @field_validator("systems")
     @classmethod
-    def _are_systems(cls, value: str) -> str:
-        if not {"payments", "orders", "helpdesk", "identity", "witnesses"}.issuperset(_split(value)):
-            raise ValueError("must be some of payments, orders, helpdesk, identity and witnesses, separated by commas")
+    def _have_places(cls, value: str) -> str:
+        read_systems(value)
         return value
 
     @field_validator("oidc_issuer")
@@ -217,6 +221,17 @@ class Settings(BaseSettings):
         if self.oidc_issuer and not self.oidc_client_id:
             raise ValueError("COUNTERSEAL_OIDC_CLIENT_ID is needed with COUNTERSEAL_OIDC_ISSUER")
         return self
+
+    @model_validator(mode="after")
+    def _are_private_systems(self) -> "Settings":
+        known = ["payments", "orders", "helpdesk", *self.own_systems(), "identity", "witnesses"]
+        if not set(known).issuperset(self.private_systems()):
+            raise ValueError(f"COUNTERSEAL_PRIVATE_NETWORKS must be some of {', '.join(known)}, separated by commas")
+        return self
+
+    def own_systems(self) -> Mapping[str, str]:
+        """`systems`, name -> base URL."""
+        return read_systems(self.systems)
 
     def roles_of_groups(self) -> Mapping[str, frozenset[str]]:
         """`oidc_roles`, group -> roles."""

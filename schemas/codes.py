@@ -190,7 +190,7 @@ REGISTRY: dict[Code, CodeSpec] = {
         422,
         False,
         "State does not allow it",
-        "Order {order_id} does not allow this: {because}. " + _NO_REPEAT,
+        "The state of the record does not allow this: {because}. " + _NO_REPEAT,
     ),
     Code.RATE_LIMITED: CodeSpec(
         "refused", "stop_and_report", 429, False, "Limit reached", "A limit was reached: {because}. {repair}"

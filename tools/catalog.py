@@ -12,6 +12,7 @@ import tools
 from schemas.tools import Manifest, Phase, ToolDescription
 from tools.agreement import AnyTool, disagreements
 from tools.arguments import object_schema, validate
+from tools.http.load import FILE, load_declared
 from tools.manifest import CatalogError, load_manifest
 from tools.protocol import Arguments, ReadTool, Refusal, WriteTool
 
@@ -28,6 +29,8 @@ class Entry:
     tool: AnyTool
     description: ToolDescription
     manifest_file: Path
+    policy_file: Path | None = None
+    """Its section of a policy that does not name it."""
 
     def offered_to(self, allowed: Collection[str]) -> bool:
         """Whether a run that was opened with these tools may call it: an internal tool is never offered."""
@@ -93,27 +96,39 @@ def _folders(roots: Sequence[Path]) -> tuple[list[Path], list[str]]:
             name = manifest.parent.name
             if name in found:
                 problems.append(f"{manifest}: there is already a tool {name} in {found[name].parent}")
+            elif root != BUILT_IN and ((BUILT_IN / name).exists() or (BUILT_IN / f"{name}.py").exists()):
+                problems.append(f"{manifest}: {name} is what a part of the service is called")
             else:
                 found[name] = manifest.parent
     return list(found.values()), problems
 
 
 def _load_entry(folder: Path) -> Entry:
-    manifest_file = folder / "manifest.yaml"
+    manifest_file, policy_file = folder / "manifest.yaml", folder / "policy.yaml"
     manifest = load_manifest(manifest_file)
-    name = folder.name
-    try:
-        module = importlib.import_module(f"tools.{name}.tool")
-    except Exception as error:
-        raise CatalogError([f"{folder / 'tool.py'}: cannot be imported: {type(error).__name__}: {error}"]) from error
-    tool = getattr(module, "TOOL", None)
-    if not isinstance(tool, ReadTool | WriteTool):
-        raise CatalogError([f"{folder / 'tool.py'}: TOOL must be a ReadTool or a WriteTool"])
-    checked = cast("AnyTool", tool)
-    problems = [f"{manifest_file}: {problem}" for problem in disagreements(manifest, checked, name)]
+    tool = _load_tool(folder, manifest)
+    problems = [f"{manifest_file}: {problem}" for problem in disagreements(manifest, tool, folder.name)]
     if problems:
         raise CatalogError(problems)
-    return Entry(manifest, checked, _describe(manifest, checked), manifest_file)
+    return Entry(
+        manifest, tool, _describe(manifest, tool), manifest_file, policy_file if policy_file.exists() else None
+    )
+
+
+def _load_tool(folder: Path, manifest: Manifest) -> AnyTool:
+    code, declared = folder / "tool.py", folder / FILE
+    if declared.exists():
+        if code.exists():
+            raise CatalogError([f"{declared}: there is a tool.py beside it; a tool is one of both"])
+        return load_declared(declared, manifest)
+    try:
+        module = importlib.import_module(f"tools.{folder.name}.tool")
+    except Exception as error:
+        raise CatalogError([f"{code}: cannot be imported: {type(error).__name__}: {error}"]) from error
+    tool = getattr(module, "TOOL", None)
+    if not isinstance(tool, ReadTool | WriteTool):
+        raise CatalogError([f"{code}: TOOL must be a ReadTool or a WriteTool"])
+    return cast("AnyTool", tool)
 
 
 def _unknown_tools(entries: Sequence[Entry]) -> Iterator[str]:

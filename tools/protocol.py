@@ -1,12 +1,14 @@
 """What a tool is: pure decisions about arguments and facts, and its reads and effects through the gateways.
 
 A tool is one folder, `tools/<name>/`, with `manifest.yaml` and a module `tool.py` that exports `TOOL`, a `ReadTool` or
-a `WriteTool`.
+a `WriteTool`, or in the module's place `http.yaml`, which says what it exchanges with a remote system. `policy.yaml`
+holds its section of a policy that does not name it.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Set
-from typing import Annotated, ClassVar, Generic, TypeVar
+from datetime import timedelta
+from typing import Annotated, Generic, TypeVar
 
 from pydantic import JsonValue, StringConstraints
 
@@ -45,7 +47,7 @@ R = TypeVar("R", bound=Model)
 class ReadTool(ABC, Generic[A, R]):
     """A tool that changes nothing."""
 
-    name: ClassVar[str]
+    name: str
     arguments_model: type[A]
     result_model: type[R]
 
@@ -65,16 +67,20 @@ class ReadTool(ABC, Generic[A, R]):
 class WriteTool(ABC, Generic[W, F, R]):
     """A tool that changes something outside, once."""
 
-    name: ClassVar[str]
+    name: str
     arguments_model: type[W]
     facts_model: type[F]
     result_model: type[R]
-    untrusted_arguments: ClassVar[tuple[str, ...]] = ()
+    untrusted_arguments: tuple[str, ...] = ()
     """Arguments that carry the agent's own words: shown last and quoted, left out of titles and digests' summaries."""
-    amendable: ClassVar[tuple[str, ...]] = ()
+    amendable: tuple[str, ...] = ()
     """Arguments that a person may change instead of denying the call, as long as it then takes no more than before."""
-    undone_late: ClassVar[bool] = False
+    undone_late: bool = False
     """Whether the remote system may undo a confirmed effect by itself, days later; such effects are looked at again."""
+    exceeded_code: Code = Code.REFUND_EXCEEDS_PAID
+    """What a call is refused with that claims more than is left."""
+    key_validity: timedelta | None = None
+    """How long the remote system knows an idempotency key, counted from the first send; None where its gateway says."""
 
     @abstractmethod
     async def read_facts(self, arguments: W, binding: Binding, systems: Systems) -> F | Refusal:

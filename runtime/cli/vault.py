@@ -1,12 +1,13 @@
 """`counterseal vault`: the credentials of remote systems. Lock it with `counterseal switches off vault`."""
 
+import os
 import re
 import sys
 from typing import Annotated
 
 import typer
 
-from gateways.registry import ORDER_SYSTEMS, PAYMENT_GATEWAYS
+from gateways.registry import HELPDESKS, ORDER_SYSTEMS, PAYMENT_GATEWAYS
 from ledger.keys import KeyMaterialError
 from ledger.vault import ANY_TOOL
 from notices.file import CHANNEL
@@ -14,11 +15,14 @@ from runtime.cli.connecting import DataOption, JsonOption, whoami, with_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.output import console, instant, print_json, table
 from runtime.master import sealed_by
+from runtime.systems import read_systems
 from schemas.switches import EVERYONE
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Credentials of remote systems.")
 
-_SYSTEMS = sorted({*PAYMENT_GATEWAYS, *ORDER_SYSTEMS})
+_SYSTEMS = sorted({*PAYMENT_GATEWAYS, *ORDER_SYSTEMS, *HELPDESKS})
+_NAMED = ", ".join(_SYSTEMS)
+_OWN = "COUNTERSEAL_SYSTEMS"
 _CHANNEL = re.compile(f"{CHANNEL}[a-z][a-z0-9-]{{1,62}}")
 _LONGEST = 4096
 
@@ -41,20 +45,34 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
 
 @app.command(epilog="Example: counterseal vault put stripe")
 def put(
-    system: Annotated[str, typer.Argument(help=f"One of {', '.join(_SYSTEMS)}, or channel:NAME of the notices file")],
+    system: Annotated[
+        str,
+        typer.Argument(help=f"One of {_NAMED}, of {_OWN}, or channel:NAME of the notices file"),
+    ],
     tenant: Annotated[str, typer.Option(help="Only for this tenant's calls")] = EVERYONE,
     tool: Annotated[str, typer.Option(help="Only for this tool's calls")] = ANY_TOOL,
     data: DataOption = None,
 ) -> None:
     """Put a credential into the vault, read from standard input. It takes the place of the one before within a second,
     in every process; retire that one when it is withdrawn at the remote system."""
-    if system not in _SYSTEMS and _CHANNEL.fullmatch(system) is None:
-        raise typer.BadParameter(f"one of {', '.join(_SYSTEMS)}, or channel:NAME", param_hint="SYSTEM")
+    known = [*_SYSTEMS, *_own_systems()]
+    if system not in known and _CHANNEL.fullmatch(system) is None:
+        raise typer.BadParameter(
+            f"one of {', '.join(known)}, or channel:NAME; {_OWN} can name more", param_hint="SYSTEM"
+        )
     secret = (typer.prompt("Secret", hide_input=True) if sys.stdin.isatty() else sys.stdin.read(_LONGEST + 1)).strip()
     if not secret or len(secret) > _LONGEST or not secret.isascii() or not secret.isprintable():
         raise CommandError(f"the secret must be 1 to {_LONGEST} printable ASCII characters")
     made = with_ledger(data, lambda ledger: ledger.vault.put(system, secret, by=whoami(), tenant=tenant, tool=tool))
     console().print(made)
+
+
+def _own_systems() -> list[str]:
+    """Raises CommandError."""
+    try:
+        return sorted(read_systems(os.environ.get(_OWN, "{}")))
+    except ValueError as problem:
+        raise CommandError(f"{_OWN}: {problem}") from None
 
 
 @app.command(name="seal-key", epilog="Example: counterseal vault seal-key aws:alias/counterseal")

@@ -106,3 +106,15 @@ async def test_without_the_master_key_nothing_is_put(
     assert "missing.key" in ran.complaint
     assert SECRET not in ran.complaint
     assert await ledger.vault.stored() == []
+
+
+async def test_a_system_of_ones_own_is_known_by_the_setting(
+    run: Run, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "COUNTERSEAL_SYSTEMS can name more" in (await run("vault", "put", "bank", typed=SECRET)).err
+    monkeypatch.setenv("COUNTERSEAL_SYSTEMS", '{"bank": "https://bank.example"}')
+    assert (await run("vault", "put", "bank", typed=SECRET)).status == 0
+    assert await _selected(ledger, system="bank") == SECRET
+    monkeypatch.setenv("COUNTERSEAL_SYSTEMS", "bank")
+    ran = await run("vault", "put", "bank", typed=SECRET)
+    assert (ran.status, "COUNTERSEAL_SYSTEMS: must be a JSON object" in ran.complaint) == (1, True)

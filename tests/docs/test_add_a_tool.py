@@ -1,33 +1,44 @@
-"""The tool of the how-to page loads, and the policy lines that it shows are taken."""
+"""The tools of the how-to page load, and the sections of policy beside them are taken."""
 
 import re
 from pathlib import Path
 
+import pytest
+
+import tools
+from policy.load import DEFAULT_POLICY
 from runtime.policy import load_checked
-from tests.docs.written import ROOT, fenced
+from tests.docs.how_to import FILES, PAGE, write_tool
+from tests.docs.written import ROOT
 from tools.catalog import Catalog
 
-PAGE = (ROOT / "docs" / "how-to" / "add-a-tool.md").read_text(encoding="utf-8")
+
+@pytest.fixture
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
+    monkeypatch.setattr(tools, "__path__", list(tools.__path__))  # loading appends the extra folder
+    for name in ("send_money", "track_order"):
+        write_tool(tmp_path, name)
+    return Catalog.load(tmp_path)
 
 
-def test_the_example_works(tmp_path: Path) -> None:
-    folder = tmp_path / "our_tools" / "track_order"
-    folder.mkdir(parents=True)
-    blocks = [content for language, content in fenced(PAGE) if language in ("yaml", "python")]
-    manifest, code, rules = blocks
-    (folder / "manifest.yaml").write_text(manifest, encoding="utf-8")
-    (folder / "tool.py").write_text(code, encoding="utf-8")
-    default = (ROOT / "policy" / "policies" / "default.yaml").read_text(encoding="utf-8")
-    policy_file = tmp_path / "ours.yaml"
-    policy_file.write_text(f"{default}\n{rules}", encoding="utf-8")
+def test_the_examples_are_whole_tools(catalog: Catalog) -> None:
+    assert {path.partition("/")[0] for path in FILES} == {"send_money", "track_order"}
+    for name in ("send_money", "track_order"):
+        entry = catalog.get(name)
+        assert entry in catalog.published()
+        assert entry is not None
+        assert (entry.manifest.missing, entry.policy_file is not None) == ((), True)
 
-    catalog = Catalog.load(tmp_path / "our_tools")
-    entry = catalog.get("track_order")
-    assert entry in catalog.published()
 
-    decided = load_checked(policy_file, catalog).tool("track_order")
-    assert decided is not None
-    assert decided.otherwise == "free"
+def test_the_policy_takes_the_sections_beside_them_into_its_version(catalog: Catalog, tmp_path: Path) -> None:
+    policy = load_checked(DEFAULT_POLICY, catalog)
+    sending, tracking = policy.tool("send_money"), policy.tool("track_order")
+    assert sending is not None
+    assert tracking is not None
+    assert [rule.name for rule in sending.holds] == ["over_threshold", "new_recipient"]
+    assert tracking.otherwise == "free"
+    assert policy.version != load_checked(DEFAULT_POLICY, Catalog.load()).version
+    assert set(policy.document.tools) >= {"send_money", "track_order"}
 
 
 def test_every_part_of_a_write_is_explained() -> None:

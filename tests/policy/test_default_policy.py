@@ -131,7 +131,7 @@ def test_changes_of_an_order_are_free_in_one_state(default: Policy, tool: str, a
     else:
         assert (decision.verdict, decision.code) == ("refuse", Code.INVALID_STATE)
         assert reply_for(Code.INVALID_STATE, "act_1", decision.explanation).message.startswith(
-            f"Order ord_8f2b91a04c7d does not allow this: it is {status}, and only a"
+            f"The state of the record does not allow this: it is {status}, and only a"
         )
 
 

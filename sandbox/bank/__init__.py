@@ -1,0 +1,1 @@
+"""A small bank, for trying tools of one's own on."""

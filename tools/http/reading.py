@@ -1,0 +1,62 @@
+"""Reads from a remote system: what a GET of a declared tool answers, when it is the customer's own."""
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from gateways.border import problem_of
+from gateways.http import Answered, Remote
+from gateways.protocols import SystemUnavailable
+from policy.values import look_up
+from schemas.codes import Code
+from schemas.replies import Explanation
+from tools.http.document import Get
+from tools.http.references import NotPlainError, names_in, names_in_path, path_of, query_of
+from tools.protocol import Refusal
+
+
+def at(answer: JsonValue, path: str) -> object:
+    """What stands at a dotted path of an answer; `policy.values.ABSENT` where nothing does."""
+    return look_up({"answer": answer}, ("answer", *path.split(".")))
+
+
+def error_of(answer: JsonValue, path: str | None) -> str | None:
+    """The remote's error code; None without one."""
+    code = None if path is None else at(answer, path)
+    return code if isinstance(code, str) else None
+
+
+async def fetch(
+    remote: Remote, get: Get, values: Mapping[str, object], *, error: str | None, what: str
+) -> JsonValue | Refusal:
+    """The answer of a 200. A refusal where there is no such record or it is another customer's: which of both it is
+    cannot be told from it. `what` is our word for the record. Raises SystemUnavailable."""
+    try:
+        template, path = path_of(get.get, values)
+    except NotPlainError:
+        return _none(get, what)
+    answer = await remote.exchange("GET", template, path=path, query=query_of(get.query, values))
+    if not isinstance(answer, Answered):
+        raise SystemUnavailable(remote.system, problem_of(answer))
+    if answer.status != 200:
+        code = error_of(answer.json, error)
+        if any((each.status, each.error) == (answer.status, code) for each in get.missing):
+            return _none(get, what)
+        raise SystemUnavailable(remote.system, problem_of(answer))
+    if not isinstance(answer.json, dict):
+        raise SystemUnavailable(remote.system, "unreadable")
+    if get.belongs_to is not None and at(answer.json, get.belongs_to) != look_up(values, ("run", "customer_id")):
+        return _none(get, what)
+    return answer.json
+
+
+def _none(get: Get, what: str) -> Refusal:
+    """There is no such record for this customer. Names the arguments that picked it."""
+    names = [*names_in_path(get.get), *(name for _, name in names_in(get.query, ""))]
+    arguments = tuple(dict.fromkeys(name.split(".")[1] for name in names if name.startswith("args.")))
+    if not arguments:
+        because = f"this customer has no {what.replace('_', ' ')}"
+        return Refusal(code=Code.INVALID_STATE, explanation=Explanation(values={"because": because}))
+    problem = f"there is no such {what.replace('_', ' ')} for this customer; check {' and '.join(arguments)}"
+    explanation = Explanation(values={"problem": problem}, invalid_fields=arguments)
+    return Refusal(code=Code.INVALID_INPUT, explanation=explanation)
