@@ -19,6 +19,7 @@ from ledger.database import connect
 from ledger.ledger import Ledger
 from ledger.principals import OpenedRun, TokenKind
 from tests.api.conftest import Api, Tenant
+from tests.passwords import quick_hashes
 from tests.service import refund_arguments
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -79,8 +80,9 @@ class Stranger:
 async def stranger(api: Api) -> Stranger:
     tenant = await api.tenant()
     ledger, username = api.service.core.ledger, f"olga{secrets.token_hex(4)}"
-    await ledger.principals.add_user(tenant.name, username, username, PASSWORD, ["finance", "operator"])
-    signed_in = await ledger.principals.sign_in(username, PASSWORD)
+    with quick_hashes():
+        await ledger.principals.add_user(tenant.name, username, username, PASSWORD, ["finance", "operator"])
+        signed_in = await ledger.principals.sign_in(username, PASSWORD)
     assert signed_in is not None
     secret, person = signed_in
     return Stranger(tenant, await tenant.run("cus_1"), secret, (person.csrf, person.username))

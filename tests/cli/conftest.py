@@ -8,16 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
-from argon2 import PasswordHasher
 
-from ledger import principals
 from ledger.database import connect
 from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from runtime.cli import main as program
+from tests.passwords import quick_hashes
 
 MASTER = bytes(32)
 
@@ -71,7 +69,6 @@ def settings(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 async def ledger(settings: str) -> AsyncIterator[Ledger]:
     """The ledger that the commands find."""
     database = await connect(settings)
-    # The same hash, without the work that is meant to slow a guesser.
-    with patch.object(principals, "HASHER", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)):
+    with quick_hashes():
         yield Ledger.over(database, MasterKey(MASTER))
     await database.close()

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +22,7 @@ from runtime.assembly import core
 from runtime.settings import Settings, SettingsError
 from runtime.stack.postgres import Postgres
 from tests.ledger.refunds import MASTER, Refund, decide, new_binding, open_ledger, parked
+from tests.passwords import quick_hashes
 
 TENANTS = ("acme", "globex")
 # What belongs to no tenant.
@@ -47,6 +48,12 @@ SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AS forced,
        EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant' AND a.attnotnull) AS named
 FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace ORDER BY c.relname
 """
+
+
+@pytest.fixture(autouse=True)
+def _quick_hashes() -> Iterator[None]:
+    with quick_hashes():
+        yield
 
 
 async def _fill(ledger: Ledger, tenant: str) -> None:
