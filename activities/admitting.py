@@ -17,6 +17,8 @@ from gateways.protocols import SystemUnavailable
 from gateways.trail import Trail
 from ledger.admission import Admitted, AlreadyAdmitted, Reads, RequestIdTaken, RunRevoked, RunState
 from ledger.records import CallRecord
+from policy.in_force import PolicyUnusable
+from policy.model import Policy
 from schemas.calls import Call, Progress, ToolCallInput
 from schemas.codes import Code
 from schemas.switches import of_tool
@@ -95,25 +97,31 @@ class Admission:
         self, run: RunState, call: Call, entry: Entry, arguments: Arguments, trail: Trail
     ) -> tuple[CallRecord, float]:
         """The call as it was recorded, and until when its effect may begin."""
-        policy, record = self._services.policy, self._services.here.admissions.record
+        record = self._services.here.admissions.record
+        try:
+            policy = await self._services.policies.now()
+        except PolicyUnusable as problem:
+            trail.problem = "policy_unusable"
+            decision = deciding.undecidable(problem.version)
+            return await record(call, deciding.refused(call, decision, {}, {}), run.now), 0.0
         if run.switched_off is not None:
             decision = deciding.switched_off(policy, run.switched_off)
             return await record(call, deciding.refused(call, decision, {}, {}), run.now), 0.0
         try:
             if isinstance(entry.tool, ReadTool):
-                admitted = await self._read(call, entry, entry.tool, arguments, trail)
+                admitted = await self._read(policy, call, entry, entry.tool, arguments, trail)
                 return await record(call, admitted, run.now), 0.0
-            return await self._write(run.now, call, entry, arguments)
+            return await self._write(policy, run.now, call, entry, arguments)
         except SystemUnavailable as problem:
             trail.problem = problem.problem
             admitted = deciding.refused(call, deciding.unreadable(policy, problem.problem), {}, {})
             return await record(call, admitted, run.now), 0.0
 
     async def _write(
-        self, facts_since: datetime, call: Call, entry: Entry, arguments: Arguments
+        self, policy: Policy, facts_since: datetime, call: Call, entry: Entry, arguments: Arguments
     ) -> tuple[CallRecord, float]:
         async def decide(proposed: Proposed | Refusal, counted: tuple[str, ...] | None) -> tuple[CallRecord, float]:
-            return await self._decide(call, proposed, facts_since, counted)
+            return await self._decide(policy, call, proposed, facts_since, counted)
 
         try:
             return await on_settled_facts(self._services, call, entry, arguments, facts_since, decide)
@@ -129,22 +137,27 @@ class Admission:
             ) from None
 
     async def _decide(
-        self, call: Call, proposed: Proposed | Refusal, facts_since: datetime, counted: tuple[str, ...] | None
+        self,
+        policy: Policy,
+        call: Call,
+        proposed: Proposed | Refusal,
+        facts_since: datetime,
+        counted: tuple[str, ...] | None,
     ) -> tuple[CallRecord, float]:
         """Decide in one transaction. Raises ContendedError while it is not known what the facts contain."""
         services, permit_until = self._services, 0.0
         if isinstance(proposed, Refusal):
-            decision = deciding.refused_by_facts(services.policy, proposed)
+            decision = deciding.refused_by_facts(policy, proposed)
             admitted = deciding.refused(call, decision, {}, {})
             return await services.here.admissions.record(call, admitted, facts_since), 0.0
-        windows = deciding.windows_for(services.policy.tool(call.tool), proposed)
+        windows = deciding.windows_for(policy.tool(call.tool), proposed)
 
         def decide(reads: Reads) -> Admitted:
             nonlocal permit_until
             permit_until = reads.permit_until
             if counted is None:
                 deciding.contend(proposed, reads)
-            return deciding.admit(services.policy, proposed, windows, reads, inline=services.inline)
+            return deciding.admit(policy, proposed, windows, reads, inline=services.inline)
 
         record = await services.here.admissions.admit(
             call,
@@ -158,9 +171,14 @@ class Admission:
         return record, permit_until
 
     async def _read(
-        self, call: Call, entry: Entry, tool: ReadTool[Any, Any], arguments: Arguments, trail: Trail
+        self,
+        policy: Policy,
+        call: Call,
+        entry: Entry,
+        tool: ReadTool[Any, Any],
+        arguments: Arguments,
+        trail: Trail,
     ) -> Admitted:
-        policy = self._services.policy
         decision = deciding.decide_read(policy, call, entry)
         if decision.verdict != "free":
             return deciding.refused(call, decision, {}, {})

@@ -152,6 +152,18 @@ def switched_off(policy: Policy, switch: str) -> PolicyDecision:
     )
 
 
+def undecidable(version: str) -> PolicyDecision:
+    """What is said while nothing can be decided by the policy in force, which claims to be this version."""
+    return PolicyDecision(
+        verdict="refuse",
+        rule="policy_unusable",
+        because="the policy in force cannot be used",
+        policy_version=version,
+        code=Code.CAPABILITY_DISABLED,
+        explanation=Explanation(),
+    )
+
+
 def stopped(switch: str, approval_id: str | None) -> Step:
     """The step that refuses a decided call that a kill switch covers."""
     code = code_of(switch)

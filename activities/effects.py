@@ -21,6 +21,7 @@ from gateways.protocols import SystemUnavailable
 from gateways.trail import Trail
 from ledger.admission import Reads
 from ledger.records import CallRecord, Step
+from policy.in_force import PolicyUnusable
 from schemas.calls import ExecuteRequest, Next, Progress
 from schemas.decisions import HumanDecision
 from schemas.effects import Attempt, Effect, Failed
@@ -71,6 +72,10 @@ class Effects:
                 record, changed, permit_until = await self._intend(record, entry, approved)
             except SystemUnavailable as problem:
                 account.trail.problem = problem.problem
+                await account.keep(record, failure=problem)
+                return self.resume(record)
+            except PolicyUnusable as problem:
+                account.trail.problem = "policy_unusable"
                 await account.keep(record, failure=problem)
                 return self.resume(record)
             self._services.moved(record)
@@ -144,7 +149,8 @@ class Effects:
     async def _intend(
         self, record: CallRecord, entry: Entry, approved: HumanDecision | None
     ) -> tuple[CallRecord, bool, float]:
-        """Ask the switches, read the facts again, ask the policy again, and commit the intent or the refusal.
+        """Ask the switches, read the facts again, ask the policy again, and commit the intent or the refusal. Raises
+        SystemUnavailable and PolicyUnusable; nothing was committed then.
 
         Returns the call after it, whether this changed it, and until when its effect may begin.
         """
@@ -180,6 +186,7 @@ class Effects:
     ) -> tuple[CallRecord, bool, float]:
         """Decide in one transaction. Raises ContendedError while it is not known what the facts contain."""
         services, permit_until = self._services, 0.0
+        policy = await services.policies.now()
 
         def decide(current: CallRecord, reads: Reads) -> Step | None:
             nonlocal permit_until
@@ -195,9 +202,7 @@ class Effects:
             if counted is None:
                 deciding.contend(proposed, reads)
             approved_digest = approved.action_digest if approved else None
-            because = deciding.still_allowed(
-                services.policy, proposed, current.details, approved_digest, reads.reserved
-            )
+            because = deciding.still_allowed(policy, proposed, current.details, approved_digest, reads.reserved)
             if because is not None:
                 return deciding.voided(current.approval_id, because, proposed.facts.model_dump(mode="json"))
             if approved is not None and current.details.decision is not None:
@@ -206,7 +211,7 @@ class Effects:
                 )
                 if again is not None:
                     return again
-            return deciding.intended(services.policy, proposed, reads.now)
+            return deciding.intended(policy, proposed, reads.now)
 
         claim = None if isinstance(proposed, Refusal) else proposed.claim
         intended = await services.here.admissions.intend(

@@ -16,6 +16,8 @@ from activities.tracing import describe_outcome, describe_tool, step
 from gateways.protocols import SystemUnavailable
 from ledger.admission import Reads
 from ledger.records import CallRecord, Step
+from policy.in_force import PolicyUnusable
+from policy.model import Policy
 from schemas.calls import CallRef, Progress
 from schemas.effects import Absent, Effect, Inspection
 from tools.catalog import Entry
@@ -70,6 +72,7 @@ class Inspecting:
             describe_tool(span, record.details.call, entry.manifest)
             found = await self._look(record, effect, account)
             done = self._effects.done(record, found.result) if found.kind == "confirmed" else ""
+            policy = await self._policy()
 
             def decide(current: CallRecord, now: datetime) -> Step | None:
                 sent = current.details.effect or effect
@@ -80,7 +83,7 @@ class Inspecting:
                     sent,
                     found,
                     self._services.patience,
-                    may_resend_until=self._may_resend_until(entry, sent),
+                    may_resend_until=self._may_resend_until(policy, entry, sent),
                     now=now,
                     done=done,
                     operation=entry.manifest.operation,
@@ -93,7 +96,7 @@ class Inspecting:
             self._services.moved(record)
             self._services.reached("record.after")
             await (account.ended(record) if again else account.keep(record))
-            return self._after_look(record, found, entry)
+            return self._after_look(policy, record, found, entry)
 
     async def _look(self, record: CallRecord, effect: Effect, account: Account) -> Inspection:
         # The intent was committed, so this was passed before anything was sent.
@@ -104,7 +107,14 @@ class Inspecting:
         account.trail.conclude(found)
         return found
 
-    def _after_look(self, record: CallRecord, found: Inspection, entry: Entry) -> Progress:
+    async def _policy(self) -> Policy | None:
+        """None while nothing can be decided by the policy in force: nothing is sent again then."""
+        try:
+            return await self._services.policies.now()
+        except PolicyUnusable:
+            return None
+
+    def _after_look(self, policy: Policy | None, record: CallRecord, found: Inspection, entry: Entry) -> Progress:
         """What comes next for a call that was just looked at."""
         progress, effect = self._effects.resume(record), record.details.effect
         progress = progress.model_copy(update={"unread": found.kind == "unknown"})
@@ -112,14 +122,14 @@ class Inspecting:
             return progress
         patience, now = self._services.patience, record.updated_at
         if isinstance(found, Absent) and record.review is None:
-            until = self._may_resend_until(entry, effect)
+            until = self._may_resend_until(policy, entry, effect)
             if verdict_on(found, effect, patience, may_resend_until=until, now=now) == "resend":
                 return progress.model_copy(update={"next": "resend"})
         return progress.model_copy(update={"after_seconds": next_look(effect, patience, now)})
 
-    def _may_resend_until(self, entry: Entry, effect: Effect) -> datetime | None:
+    def _may_resend_until(self, policy: Policy | None, entry: Entry, effect: Effect) -> datetime | None:
         """When the system that the effect was sent to may have forgotten its key; None where it is not sent again."""
-        policy_tool = self._services.policy.tool(entry.manifest.name)
+        policy_tool = None if policy is None else policy.tool(entry.manifest.name)
         if policy_tool is None or policy_tool.when_absent != "resend" or entry.manifest.idempotency != "key":
             return None
         systems = self._services.systems
@@ -161,6 +171,9 @@ class Inspecting:
         """
         services, call = self._services, record.details.call
         permit_until: float | None = None
+        policy = await self._policy()
+        if policy is None:
+            return record, None
         run = await services.here.admissions.run(call.binding.run_id, call.workflow_id)
         facts_since = run.now if run else record.created_at
         try:
@@ -174,17 +187,17 @@ class Inspecting:
                 return None
             if reads.switched_off is not None:
                 return None
-            until = self._may_resend_until(entry, effect)
+            until = self._may_resend_until(policy, entry, effect)
             verdict = verdict_on(absent, effect, services.patience, may_resend_until=until, now=reads.now)
             if verdict == "wait":
                 return None
             allowed = not (isinstance(proposed, Refusal) or reads.revoked) and (
-                deciding.still_allowed(services.policy, proposed, current.details, None, reads.reserved) is None
+                deciding.still_allowed(policy, proposed, current.details, None, reads.reserved) is None
             )
             if isinstance(proposed, Refusal) or verdict != "resend" or not allowed:
                 return needs_review(effect, "absent")
             permit_until = reads.permit_until
-            return deciding.intended_again(services.policy, proposed, effect, reads.now)
+            return deciding.intended_again(policy, proposed, effect, reads.now)
 
         claim = None if isinstance(proposed, Refusal) else proposed.claim
         again, _ = await services.here.admissions.intend(

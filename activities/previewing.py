@@ -7,6 +7,8 @@ from activities.proposals import build_call, read_facts
 from activities.services import Services, benign
 from gateways.protocols import SystemUnavailable
 from ledger.admission import RunState
+from policy.in_force import PolicyUnusable
+from policy.model import Policy
 from schemas.calls import Call, PreviewInput
 from schemas.codes import Code
 from schemas.decisions import PolicyDecision
@@ -36,16 +38,19 @@ class Previewing:
             raise benign("the arguments do not fit the tool", "INVALID_INPUT")
         call = build_call(run, entry, request, "", "")
         try:
-            return _reply(call.request_id, *await self._decide(run, call, entry, arguments))
+            policy = await services.policies.now()
+        except PolicyUnusable as problem:
+            return _reply(call.request_id, deciding.undecidable(problem.version), entry.manifest.title)
+        try:
+            return _reply(call.request_id, *await self._decide(policy, run, call, entry, arguments))
         except SystemUnavailable as problem:
-            unreadable = deciding.unreadable(services.policy, problem.problem)
+            unreadable = deciding.unreadable(policy, problem.problem)
             return _reply(call.request_id, unreadable, entry.manifest.title)
 
     async def _decide(
-        self, run: RunState, call: Call, entry: Entry, arguments: Arguments
+        self, policy: Policy, run: RunState, call: Call, entry: Entry, arguments: Arguments
     ) -> tuple[PolicyDecision, str]:
         """(the decision, the action in plain words)."""
-        policy = self._services.policy
         if run.switched_off is not None:
             return deciding.switched_off(policy, run.switched_off), entry.manifest.title
         if isinstance(entry.tool, ReadTool):

@@ -17,7 +17,7 @@ from ledger.ledger import Ledger, TenantLedger
 from ledger.records import CallRecord
 from ledger.signing import DecisionVerifier
 from notices.registry import Telling
-from policy.model import Policy
+from policy.in_force import InForce
 from schemas.ids import tenant_of
 from tools.catalog import Catalog, Entry
 
@@ -44,7 +44,7 @@ class Services:
 
     ledger: Ledger
     catalog: Catalog
-    policy: Policy
+    policies: InForce
     systems: Systems | None
     verifier: DecisionVerifier
     task_queue: str

@@ -14,6 +14,7 @@ from api.deciding import Decider, may_decide
 from api.reach import covering
 from ledger.approvals import Verdict
 from ledger.records import CallRecord, Step
+from policy.in_force import PolicyUnusable
 from schemas.calls import Call
 from schemas.decisions import Approval, PolicyDecision
 from schemas.ids import is_approval_id
@@ -81,10 +82,14 @@ async def amend(
     if not isinstance(proposed, Proposed):
         return Amended(None, proposed)
 
+    try:
+        policy = await services.policies.now()
+    except PolicyUnusable as problem:
+        return Amended(None, "refused", str(problem))
     outcome: list[PolicyDecision | Step] = []
 
     def step(record: CallRecord, now: datetime) -> Step | None:
-        change = amended(services.policy, proposed, record.details, approval_id, decider.username, reason.strip(), now)
+        change = amended(policy, proposed, record.details, approval_id, decider.username, reason.strip(), now)
         outcome.append(change)
         return change if isinstance(change, Step) else None
 

@@ -15,7 +15,7 @@ from api.waiting import Waiters
 from gateways.webhooks import WebhookReader
 from ledger.ledger import Ledger
 from ledger.signing import DecisionSigner
-from policy.model import Policy
+from policy.in_force import InForce
 from tools.catalog import Catalog
 
 
@@ -32,8 +32,8 @@ class Context:
     eager_start: bool
     public_url: str
     edge_diagnostics: EdgeDiagnostics
-    policy: Policy
-    """What the pages show of it; workers decide by their own, which is to be the same."""
+    policies: InForce
+    """What the pages show; workers decide by their own, which is to be the same."""
     temporal_ui_url: str | None = None
     namespace: str = "default"
     trace_url: str = ""

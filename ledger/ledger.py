@@ -104,6 +104,7 @@ class Ledger:
     def over(cls, database: Database, master: MasterKey) -> "Ledger":
         keys = DataKeys(master)
         everyones = TenantLedger.over(database.system, keys)
+        policies = Policies(database.system, keys, master)
         return cls(
             database,
             keys,
@@ -116,12 +117,12 @@ class Ledger:
             everyones.alerts,
             everyones.notices,
             Switches(database.reserved, keys),
-            Policies(database.system, keys),
+            policies,
             Streams(database.system, keys),
             Seals(database.system, master),
             Vault(database.system, Sealer(master)),
             Selection(database, Sealer(master)),
-            Rewrapping(database.system, master, keys),
+            Rewrapping(database.system, master, keys, policies),
             Erasures(database.system, keys),
             Rebuilding(database.system, keys),
             Pruner(database.system, keys),

@@ -12,6 +12,7 @@ from ledger.data_keys import DataKeys, KeyDestroyed
 from ledger.database import Pool
 from ledger.decision_bodies import open_decision
 from ledger.keys import MasterKey
+from ledger.policies import Policies
 from ledger.queries import load
 from ledger.signing import signed_under, verifying_keys
 from ledger.vault import Sealer, WrongMasterKeyError
@@ -19,7 +20,7 @@ from ledger.vault import Sealer, WrongMasterKeyError
 _SQL = load("rewrapping")
 _BATCH = 500
 DATA_KEYS, SEAL_KEYS, CREDENTIALS = "data keys", "seal keys", "credentials"
-ORDERS, WAITING = "orders to find", "waiting decisions"
+ORDERS, WAITING, POLICIES = "orders to find", "waiting decisions", "policy in force"
 Done = Callable[[int], None]
 _Anew = Callable[[asyncpg.Record], Awaitable[bytes | str | None]]
 
@@ -47,8 +48,9 @@ class Rewrapped:
 class Rewrapping:
     """Over every tenant's rows."""
 
-    def __init__(self, pool: Pool, master: MasterKey, keys: DataKeys) -> None:
+    def __init__(self, pool: Pool, master: MasterKey, keys: DataKeys, policies: Policies) -> None:
         self._pool = pool
+        self._policies = policies
         self._master = master
         self._keys = keys
         self._sealer = Sealer(master)
@@ -62,7 +64,10 @@ class Rewrapping:
             CREDENTIALS: await self._count("held_credentials", marks, ids),
             ORDERS: await self._count("held_order_indexes", ids),
             WAITING: Counter[str | None](),
+            POLICIES: Counter[str | None](),
         }
+        if await self._policies.number():
+            kinds[POLICIES][await self._policies.signed_by()] += 1
         async for batch in self._batches("waiting_decisions", "decision_id"):
             for row in batch:
                 async with self._pool.acquire() as connection:
@@ -82,6 +87,8 @@ class Rewrapping:
             CREDENTIALS, "credentials", ("credential_id", "sealed"), self._credential, current.mark, result, done
         )
         await self._each(ORDERS, "orders", ("approval_id", "order_index"), self._order, current.key_id, result, done)
+        if await self._policies.sign_anew():
+            result.done[POLICIES] += 1
         return result
 
     async def public_keys(self) -> dict[str, bytes]:

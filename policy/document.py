@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationInfo, model_validator
 
 from schemas.base import Model
 from schemas.codes import Code
@@ -15,6 +15,9 @@ from schemas.tools import Group, ToolName
 _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 
+STORED = "stored"
+"""The context of pydantic in which a policy is read as it is stored."""
+
 # What a rule may say to an agent; every other code has one cause in the service and is not a rule's to claim.
 REFUSAL_CODES = (Code.NOT_REFUNDABLE, Code.INVALID_STATE, Code.TOOL_NOT_AVAILABLE, Code.UNSAFE_CHAIN)
 
@@ -25,6 +28,13 @@ def parse_duration(text: object) -> int:
     if found is None:
         raise ValueError("write a duration as a whole number and m, h or d, e.g. 30m, 24h or 7d")
     return int(found[1]) * _UNIT_SECONDS[found[2]]
+
+
+def _duration(value: object, info: ValidationInfo) -> int:
+    """What is stored says durations in seconds."""
+    if info.context == STORED and isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    return parse_duration(value)
 
 
 def format_duration(seconds: int) -> str:
@@ -50,7 +60,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{1,62}$")]
 PolicyName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{1,62}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\r\n]+$")]
 Expression = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
-Duration = Annotated[int, BeforeValidator(parse_duration)]
+Duration = Annotated[int, BeforeValidator(_duration)]
 RefusalCode = Annotated[Code, BeforeValidator(_may_be_said)]
 SwitchName = Annotated[str, BeforeValidator(_can_be_tripped)]
 Positive = Annotated[int, Field(ge=1, le=2**53 - 1)]
@@ -154,6 +164,13 @@ class ToolText(Model):
     key, for as long as the system knows the key, or ask a person."""
 
 
+class Changes(Model):
+    """Who may change the policy while it is in force: how many different people have to agree, each with this role."""
+
+    people: People = 1
+    group: Group = "operator"
+
+
 class Defaults(Model):
     """Who is asked, and for how long, where no rule says so: an unknown tool, a condition that cannot be evaluated."""
 
@@ -163,6 +180,7 @@ class Defaults(Model):
     execute_within: Duration = 3600
     """How long an approval lets a call run: one that could not be executed until then is asked about again."""
     parked: Parked | None = None
+    changes: Changes = Changes()
 
 
 class PolicyDocument(Model):

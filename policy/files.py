@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from policy.document import Defaults, PolicyDocument, PolicyName, ToolText
+from policy.document import STORED, Defaults, PolicyDocument, PolicyName, ToolText
 from policy.problems import PolicyError, Problem
 from schemas import strict_yaml
 from schemas.base import Model
@@ -74,6 +74,25 @@ def _read_section(name: str, path: Path) -> ToolText:
         raise PolicyError([_shape_problem(str(path), within, cast(ErrorDetails, each)) for each in errors]) from None
 
 
+def read_text(text: str, where: str) -> Loaded:
+    """The policy in a YAML text, which `where` names in problems. Raises PolicyError."""
+    try:
+        content = strict_yaml.content_of(text)
+    except strict_yaml.UnreadableError as error:
+        raise PolicyError([Problem(where, "", str(error))]) from None
+    return _joined(Path(where), {where: _file(where, content)})
+
+
+def read_stored(source: str, where: str) -> Loaded:
+    """The policy that was stored as JSON, durations in seconds. Raises PolicyError."""
+    try:
+        document = PolicyDocument.model_validate_json(source, context=STORED)
+    except ValidationError as error:
+        found = [_shape_problem(where, None, each) for each in error.errors()]
+        raise PolicyError(found) from None
+    return Loaded(document, dict.fromkeys(document.tools, where))
+
+
 def _joined(path: Path, files: dict[str, _PolicyFile]) -> Loaded:
     problems: list[Problem] = []
     first = next(iter(files.values()))
@@ -103,10 +122,14 @@ def _read_file(path: Path) -> _PolicyFile:
         content = strict_yaml.read(path)
     except strict_yaml.UnreadableError as error:
         raise PolicyError([Problem(str(path), "", str(error))]) from None
+    return _file(str(path), content)
+
+
+def _file(where: str, content: strict_yaml.Content) -> _PolicyFile:
     try:
         return _PolicyFile.model_validate_json(content.as_json)
     except ValidationError as error:
-        raise PolicyError([_shape_problem(str(path), content.value, each) for each in error.errors()]) from None
+        raise PolicyError([_shape_problem(where, content.value, each) for each in error.errors()]) from None
 
 
 def _shape_problem(file: str, content: object, error: ErrorDetails) -> Problem:
@@ -122,6 +145,6 @@ def _shape_problem(file: str, content: object, error: ErrorDetails) -> Problem:
             value = cast(list[object], value)[step]
         name = cast(dict[str, object], value).get("name") if isinstance(value, dict) and isinstance(step, int) else None
         steps.append(name if isinstance(name, str) else f"no. {step + 1}" if isinstance(step, int) else step)
-    if steps[:1] == ["tools"]:
+    if steps[:1] == ["tools"] and len(steps) > 1:
         steps = [step for step in steps[1:] if step != "rules"]
     return Problem(file, " / ".join(steps), strict_yaml.said(error))

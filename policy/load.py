@@ -6,7 +6,7 @@ from pathlib import Path
 
 from policy.coherence import findings_of
 from policy.document import Measure, PolicyDocument
-from policy.files import read_document, with_own
+from policy.files import Loaded, read_document, read_stored, read_text, with_own
 from policy.model import Policy, PolicyTool
 from policy.problems import PolicyError, Problem
 from policy.resolve import resolve
@@ -26,7 +26,23 @@ def load_policy(
     checked, so a service never leaves it out. `beside`: files with one tool's section each, which are parts of
     the policy and its version where it does not name the tool. Raises PolicyError with all problems found.
     """
-    document, file_of = with_own(read_document(path), beside or {})
+    return _loaded(with_own(read_document(path), beside or {}), str(path), vocabularies)
+
+
+def load_text(
+    text: str, where: str, vocabularies: Mapping[str, Vocabulary], beside: Mapping[str, Path] | None = None
+) -> Policy:
+    """The same of a YAML text; `where` names it in problems."""
+    return _loaded(with_own(read_text(text, where), beside or {}), where, vocabularies)
+
+
+def load_stored(source: str, where: str, vocabularies: Mapping[str, Vocabulary]) -> Policy:
+    """The policy that was stored as `stored_form` has it. Raises PolicyError."""
+    return _loaded(read_stored(source, where), where, vocabularies)
+
+
+def _loaded(loaded: Loaded, where: str, vocabularies: Mapping[str, Vocabulary] | None) -> Policy:
+    document, file_of = loaded
     counted_for_tenant = measures_per_tenant(document)
     tools: dict[str, PolicyTool] = {}
     problems: list[Problem] = []
@@ -59,7 +75,7 @@ def load_policy(
         document=document,
         warnings=tuple(warnings),
     )
-    if unfit := unfit_groups(policy, vocabularies or {}, file_of, str(path)):
+    if unfit := unfit_groups(policy, vocabularies or {}, file_of, where):
         raise PolicyError(unfit)
     return policy
 
@@ -72,5 +88,14 @@ def measures_per_tenant(document: PolicyDocument) -> frozenset[Measure]:
 
 def version_of(document: PolicyDocument) -> str:
     """`{name}@{12 hex digits}` over what the policy means: comments, layout and the order of keys do not matter."""
-    content = document.model_dump(mode="json", exclude_defaults=True)
-    return f"{document.name}@{digest(content)[:12]}"
+    return f"{document.name}@{digest_of(document)[:12]}"
+
+
+def digest_of(document: PolicyDocument) -> str:
+    """SHA-256 over all of what it means (RFC 8785), as 64 hex digits."""
+    return digest(document.model_dump(mode="json", exclude_defaults=True))
+
+
+def stored_form(document: PolicyDocument) -> str:
+    """The text that it is stored as: JSON, without what is as it would be anyhow."""
+    return document.model_dump_json(exclude_defaults=True)

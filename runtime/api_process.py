@@ -13,10 +13,9 @@ from api.diagnosing import EdgeDiagnostics
 from api.limits import Limits, Pace
 from api.waiting import Waiters
 from ledger.signing import DecisionSigner
-from runtime.assembly import activity_services, core, publish
+from runtime.assembly import activity_services, core, say_policy
 from runtime.logs import start_logging
 from runtime.openid import openid_provider
-from runtime.policy import load_checked
 from runtime.settings import Settings
 from runtime.telemetry import start_tracing
 from runtime.webhooks import webhook_readers
@@ -82,7 +81,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 eager_start=settings.eager_start,
                 public_url=settings.public_url.rstrip("/"),
                 edge_diagnostics=edge_diagnostics,
-                policy=load_checked(settings.policy, built.catalog),
+                policies=built.policies,
                 temporal_ui_url=settings.temporal_ui_url,
                 namespace=built.temporal.namespace,
                 trace_url=settings.trace_url,
@@ -94,7 +93,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 services = await stack.enter_async_context(
                     activity_services(built, inline=True, committed=waiters.hint)
                 )
-                await publish(built, services.policy, by="api")
+                await say_policy(built, by="api")
                 await stack.enter_async_context(workflow_worker(built.temporal, services))
             yield
 

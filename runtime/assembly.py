@@ -25,7 +25,8 @@ from ledger.ledger import Ledger
 from ledger.seals import SealBroken
 from ledger.signing import DecisionVerifier
 from ledger.vault import Selection
-from policy.model import Policy
+from policy.in_force import InForce, PolicyUnusable
+from policy.load import stored_form
 from runtime.checkpoints import CheckpointFile, CheckpointFileBroken
 from runtime.codec import data_converter
 from runtime.crashing import crash_at
@@ -33,7 +34,7 @@ from runtime.credentials import VaultCredentials
 from runtime.denials import Denials
 from runtime.master import master_key
 from runtime.notices import notices_file, open_telling
-from runtime.policy import load_checked
+from runtime.policy import PUBLISHED, in_force
 from runtime.settings import Settings, SettingsError
 from schemas.tools import EFFECT_QUEUES, WorkerQueue
 from tools.catalog import Catalog
@@ -51,6 +52,7 @@ class Core:
     ledger: Ledger
     catalog: Catalog
     temporal: Client
+    policies: InForce
 
 
 @asynccontextmanager
@@ -70,7 +72,8 @@ async def core(settings: Settings, *, connections: int = 10) -> AsyncGenerator[C
             )
         ledger = Ledger.over(database, master)
         await _is_as_sealed(ledger, checkpoint_file(settings))
-        yield Core(settings, master, ledger, catalog, await temporal_client(master))
+        policies = in_force(settings.policy, ledger.policies, catalog)
+        yield Core(settings, master, ledger, catalog, await temporal_client(master), policies)
     finally:
         await database.close()
 
@@ -125,7 +128,7 @@ async def activity_services(
         yield Services(
             ledger=core.ledger,
             catalog=core.catalog,
-            policy=load_checked(settings.policy, core.catalog),
+            policies=core.policies,
             systems=outside_systems(settings, core.ledger.credentials, client, names, denials) if names else None,
             verifier=DecisionVerifier.of(core.master),
             task_queue=settings.task_queue,
@@ -138,9 +141,15 @@ async def activity_services(
         )
 
 
-async def publish(core: Core, policy: Policy, *, by: str) -> None:
-    """Have it in the ledger by which policy this process decides, unless that was the last already."""
-    await core.ledger.policies.publish(policy.version, policy.document.model_dump_json(exclude_defaults=True), by=by)
+async def say_policy(core: Core, *, by: str) -> None:
+    """Have it in the ledger by which policy of its files this process decides, unless that was the last already. What
+    is published is there already."""
+    try:
+        policy = await core.policies.now()
+    except PolicyUnusable:
+        return  # logged, and said on the pages; a process that waits for another one needs no start
+    if core.settings.policy != PUBLISHED:
+        await core.ledger.policies.begun(policy.version, stored_form(policy.document), by=by)
 
 
 class _Elsewhere:

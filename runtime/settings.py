@@ -90,7 +90,8 @@ class Settings(BaseSettings):
     holds the credentials of the remote systems."""
 
     policy: Path = DEFAULT_POLICY
-    """A policy file, or a folder of them."""
+    """A policy file, or a folder of them; or `published`: the policy that `counterseal policy publish` or people put in
+    force, which running processes take up within a second."""
     tools_path: Path | None = None
     """A folder with a team's own tools."""
 

@@ -9,7 +9,7 @@ import structlog
 import uvloop
 
 from ledger.proving import Proofs
-from runtime.assembly import Core, activity_services, checkpoint_file, core, publish
+from runtime.assembly import Core, activity_services, checkpoint_file, core, say_policy
 from runtime.denials import Denials
 from runtime.healing import Healer
 from runtime.logs import start_logging
@@ -53,7 +53,7 @@ async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
     async with AsyncExitStack() as stack:
         built = await stack.enter_async_context(core(settings))
         services = await stack.enter_async_context(activity_services(built, inline=False, queues=queues))
-        await publish(built, services.policy, by="worker")
+        await say_policy(built, by="worker")
         for queue in queues:
             worker = (
                 workflow_worker(built.temporal, services)

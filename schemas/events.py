@@ -13,6 +13,7 @@ from schemas.calls import Call
 from schemas.codes import Code, Status
 from schemas.decisions import Approval, PolicyDecision
 from schemas.effects import Effect, Exchange, ReviewReason
+from schemas.policies import Vote
 from schemas.proofs import Proof
 from schemas.replies import Explanation
 
@@ -352,11 +353,41 @@ class DelegationEnded(EventBody):
 
 
 class PolicyPublished(EventBody):
-    """A process began to decide by another policy than was published last. Kept on everyone's stream of policies."""
+    """Another policy is in force than was said last. Kept on everyone's stream of policies."""
 
+    version: ClassVar[int] = 2
     type: Literal["policy.published"] = "policy.published"
     policy_version: str
     by: str
+    number: int | None = None
+    """Of the publication; None where a process began to decide by a policy of its own files."""
+    digest: str | None = None
+    """SHA-256 over all that it means."""
+    people: tuple[str, ...] = ()
+    """Everybody who put it in force, `by` first."""
+    proposal_id: str | None = None
+
+
+class PolicyProposed(EventBody):
+    """A person proposes a policy in the place of publication `base` (0: of none), and agrees to it. Kept on everyone's
+    stream of proposals, with what others say to it."""
+
+    type: Literal["policy.proposed"] = "policy.proposed"
+    proposal_id: str
+    policy_version: str
+    base: int
+    by: str
+    reason: str
+
+
+class PolicyVoted(EventBody):
+    """Another person agrees to a proposed policy, or objects, which ends the proposal."""
+
+    type: Literal["policy.voted"] = "policy.voted"
+    proposal_id: str
+    vote: Vote
+    by: str
+    reason: str
 
 
 class CallCancelled(EventBody):
@@ -470,6 +501,8 @@ Event = Annotated[
     | DelegationMade
     | DelegationEnded
     | PolicyPublished
+    | PolicyProposed
+    | PolicyVoted
     | CallCancelled
     | CallSettled
     | LimitHit

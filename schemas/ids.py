@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 _RECHECK = "recheck/"
-_REQUEST_ID, _RUN_ID, _APPROVAL_ID, _OPERATION_ID, _NOTICE_ID = (
-    rf"^{prefix}_[0-9a-f]{{32}}$" for prefix in ("act", "run", "apr", "op", "ntc")
+_REQUEST_ID, _RUN_ID, _APPROVAL_ID, _OPERATION_ID, _NOTICE_ID, _PROPOSAL_ID = (
+    rf"^{prefix}_[0-9a-f]{{32}}$" for prefix in ("act", "run", "apr", "op", "ntc", "pol")
 )
 RequestId = Annotated[str, StringConstraints(pattern=_REQUEST_ID)]
 RunId = Annotated[str, StringConstraints(pattern=_RUN_ID)]
@@ -32,6 +32,10 @@ def is_approval_id(text: str) -> bool:
 
 def is_notice_id(text: str) -> bool:
     return re.fullmatch(_NOTICE_ID, text) is not None
+
+
+def is_proposal_id(text: str) -> bool:
+    return re.fullmatch(_PROPOSAL_ID, text) is not None
 
 
 def is_operation_id(text: str) -> bool:
@@ -66,6 +70,10 @@ def new_operation_id() -> str:
 
 def new_notice_id() -> str:
     return _opaque("ntc")
+
+
+def new_proposal_id() -> str:
+    return _opaque("pol")
 
 
 def new_gateway_key() -> str:

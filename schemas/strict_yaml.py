@@ -63,12 +63,19 @@ for _tag, _pattern, _first in (
 def read(path: pathlib.Path) -> Content:
     """What the one document of a file says. Raises UnreadableError."""
     try:
-        value, lines = loads(path.read_text(encoding="utf-8"))
-        return Content(value, json.dumps(value), lines)
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UnreadableError("is not UTF-8 text") from None
+    return content_of(text)
+
+
+def content_of(text: str) -> Content:
+    """What the one document of a text says. Raises UnreadableError."""
+    try:
+        value, lines = loads(text)
+        return Content(value, json.dumps(value), lines)
     except (TypeError, ValueError, RecursionError):
         raise UnreadableError(ODD) from None
 

@@ -33,6 +33,7 @@ UPCASTS: dict[tuple[str, int], Callable[[Body], Body]] = {
     ("effect.confirmed", 1): _unsaid(remote_at=None),
     ("effect.unknown", 1): _unsaid(operation=None),
     ("effect.inspected", 1): _unsaid(result=None, explanation=None, recheck_at=None),
+    ("policy.published", 1): _unsaid(number=None, digest=None, people=[], proposal_id=None),
     ("call.settled", 1): _unsaid(recheck_at=None),
 }
 """By (type, version): its body as one of the version after it."""

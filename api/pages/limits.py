@@ -104,10 +104,10 @@ def amount(minor_units: int) -> str:
     return f"{minor_units // 100:,}.{minor_units % 100:02}"
 
 
-async def limits_of(services: Context, ledger: TenantLedger, tenant: str) -> list[ToolLimits]:
+async def limits_of(services: Context, policy: Policy, ledger: TenantLedger, tenant: str) -> list[ToolLimits]:
     """Every tool that the policy limits, with the tenant's use."""
     found: list[ToolLimits] = []
-    for tool in services.policy.tools.values():
+    for tool in policy.tools.values():
         if tool.limits or tool.breaker:
             counters = [each for each in tool.subjects_needed() if each.max is not None]
             gauges = {each.name: _gauge(tool.name, each) for each in counters if each.per in _ONE_NUMBER}

@@ -25,6 +25,8 @@ from ledger.principals import Person
 from ledger.streams import denials_of
 from ledger.switches import stream_of
 from ledger.vault import Stored
+from policy.in_force import PolicyUnusable
+from policy.model import Policy
 from schemas.codes import Status
 from schemas.effects import ReviewReason
 from schemas.events import EgressDenied, EgressReason, SwitchChanged
@@ -80,6 +82,7 @@ async def operations(request: Request, services: Services, person: SignedIn, sta
     counts = await ledger.calls.counts(tenant)
     queue = await ledger.approvals.queue(tenant)
     off = await services.ledger.switches.off(tenant)
+    policy, unusable = await _in_force(services)
     return render(
         request,
         "operations.html",
@@ -94,9 +97,10 @@ async def operations(request: Request, services: Services, person: SignedIn, sta
         denials=await _denials(services, tenant),
         undelivered=[notice_row(services, each) for each in await ledger.notices.undelivered(tenant, _MOST)],
         stuck=[notice_row(services, each) for each in await ledger.notices.stuck(tenant, _MOST)],
-        policy=services.policy.version,
-        limited=await limits_of(services, ledger, tenant),
-        waiting=waiting_limits(services.policy, queue.waiting),
+        policy=policy.version if policy else "",
+        unusable=unusable,
+        limited=await limits_of(services, policy, ledger, tenant) if policy else [],
+        waiting=waiting_limits(policy, queue.waiting) if policy else [],
         amount=amount,
         everyone=EVERYONE,
         counts={name: counts.get(name, 0) for name in _STATUSES},
@@ -118,6 +122,14 @@ async def see(services: Services, person: SignedIn, form: ProtectedForm) -> Resp
         raise _NO_ALERT
     await services.ledger.of(person.tenant).alerts.see(person.tenant, int(seen), person.username)
     return RedirectResponse("/operations", HTTPStatus.SEE_OTHER)
+
+
+async def _in_force(services: Context) -> tuple[Policy | None, str]:
+    """The policy in force, and why it cannot be used where it cannot."""
+    try:
+        return await services.policies.now(), ""
+    except PolicyUnusable as problem:
+        return None, str(problem)
 
 
 def operation_of(services: Context, tool: str) -> str:

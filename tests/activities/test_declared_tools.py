@@ -15,6 +15,7 @@ from gateways.credentials import Credential, OneCredential
 from gateways.egress import Egress
 from gateways.http import new_client
 from gateways.registry import Endpoint, remote_system
+from policy.in_force import Fixed
 from policy.load import DEFAULT_POLICY
 from runtime.policy import load_checked
 from schemas.calls import Progress
@@ -69,7 +70,7 @@ async def payments(wired: Service, bank: BankAt, tmp_path_factory: pytest.TempPa
         remote = remote_system("bank", Endpoint(bank.url, credentials=held), client, egress)
         service = wired.elsewhere(
             catalog=catalog,
-            policy=load_checked(DEFAULT_POLICY, catalog),
+            policies=Fixed(load_checked(DEFAULT_POLICY, catalog)),
             systems=replace(systems_of(wired.services), remotes={"bank": remote}),
             patience=Patience(absence=timedelta(0), review=timedelta(hours=1)),
         )

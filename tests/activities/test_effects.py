@@ -84,7 +84,8 @@ async def _lose_the_worker(desk: Desk, request_id: str) -> None:
     record = await calls.read(request_id)
     proposed = await _proposed(desk, record)
     now = datetime.now(UTC)
-    await calls.advance(request_id, lambda _, __: deciding.intended(desk.service.services.policy, proposed, now))
+    policy = await desk.service.services.policies.now()
+    await calls.advance(request_id, lambda _, __: deciding.intended(policy, proposed, now))
 
 
 async def _proposed(desk: Desk, record: CallRecord) -> deciding.Proposed:

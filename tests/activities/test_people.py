@@ -7,6 +7,7 @@ import pytest
 
 from activities.closing import Closing
 from ledger.approvals import Verdict
+from policy.in_force import Fixed
 from schemas.calls import CallRef, Progress
 from schemas.codes import Code
 from schemas.decisions import Approval, HumanDecision
@@ -114,11 +115,11 @@ async def test_a_policy_that_asks_for_a_second_person_meanwhile_is_obeyed(desk: 
     order = await desk.service.outside.order(50_000)
     approval = await desk.parked(order, 25_000)
     assert await _decide(desk, approval, "ana") is Verdict.RECORDED
-    policy = desk.service.services.policy
+    policy = await desk.service.services.policies.now()
     tool = policy.tools["issue_refund"]
     holds = tuple(replace(hold, people=2) for hold in tool.holds)
     stricter = replace(policy, tools={**policy.tools, "issue_refund": replace(tool, holds=holds)})
-    ended = await Desk(desk.service.elsewhere(policy=stricter)).execute(approval.request_id)
+    ended = await Desk(desk.service.elsewhere(policies=Fixed(stricter))).execute(approval.request_id)
     assert ended.code is Code.APPROVAL_VOID
     assert await desk.service.outside.effects(order) == []
 
@@ -159,11 +160,11 @@ async def test_a_policy_that_asks_for_a_proof_meanwhile_is_obeyed(desk: Desk) ->
     order = await desk.service.outside.order(50_000)
     approval = await desk.parked(order, 25_000)
     assert await _decide(desk, approval, "ana") is Verdict.RECORDED
-    policy = desk.service.services.policy
+    policy = await desk.service.services.policies.now()
     tool = policy.tools["issue_refund"]
     holds = tuple(replace(hold, proof="reauthenticated") for hold in tool.holds)
     stricter = replace(policy, tools={**policy.tools, "issue_refund": replace(tool, holds=holds)})
-    ended = await Desk(desk.service.elsewhere(policy=stricter)).execute(approval.request_id)
+    ended = await Desk(desk.service.elsewhere(policies=Fixed(stricter))).execute(approval.request_id)
     assert ended.code is Code.APPROVAL_VOID
     assert await desk.service.outside.effects(order) == []
 

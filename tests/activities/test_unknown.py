@@ -7,12 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
 from activities.patience import Patience
 from ledger.reviews import Conclusion, Settled
 from policy.document import WhenAbsent
+from policy.in_force import Fixed
 from schemas.calls import Progress
 from schemas.codes import Code
 from schemas.decisions import Approval
@@ -27,16 +29,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 AT_ONCE = Patience(absence=timedelta(0), review=timedelta(hours=1), attempts=4)
 
 
-def _desk(service: Service, patience: Patience, when_absent: WhenAbsent = "resend") -> Desk:
-    policy = service.services.policy
+async def _desk(service: Service, patience: Patience, when_absent: WhenAbsent = "resend") -> Desk:
+    policy = await service.services.policies.now()
     tools = {name: replace(tool, when_absent=when_absent) for name, tool in policy.tools.items()}
-    return Desk(service.elsewhere(patience=patience, policy=replace(policy, tools=tools)))
+    return Desk(service.elsewhere(patience=patience, policies=Fixed(replace(policy, tools=tools))))
 
 
-@pytest.fixture
-def desk(wired: Service) -> Desk:
+@pytest_asyncio.fixture(loop_scope="session")
+async def desk(wired: Service) -> Desk:
     """Here what is not listed is absent at once."""
-    return _desk(wired, AT_ONCE)
+    return await _desk(wired, AT_ONCE)
 
 
 async def _lost(desk: Desk, do: str, *, times: int = 1, amount: int = 4_000) -> tuple[dict[str, Any], Progress]:
@@ -148,7 +150,7 @@ async def test_already_refunded_after_a_lost_answer_is_looked_up_first(desk: Des
 
 
 async def test_what_shows_late_is_waited_for_and_not_sent_again(wired: Service) -> None:
-    desk = _desk(wired, Patience(absence=timedelta(minutes=5)))
+    desk = await _desk(wired, Patience(absence=timedelta(minutes=5)))
     order, sent = await _lost(desk, "late_visible:0.4")
     assert (await desk.inspect(sent.request_id)).next == "inspect"
     async with asyncio.timeout(10):
@@ -167,7 +169,7 @@ async def test_what_shows_later_than_anyone_thought_is_repeated_and_still_one_re
 
 
 async def test_where_the_policy_wants_a_person_nothing_is_sent_again(wired: Service) -> None:
-    desk = _desk(wired, AT_ONCE, "review")
+    desk = await _desk(wired, AT_ONCE, "review")
     _, sent = await _lost(desk, "503")
     looked = await desk.inspect(sent.request_id)
     record = await desk.record(sent.request_id)
@@ -179,7 +181,7 @@ async def test_where_the_policy_wants_a_person_nothing_is_sent_again(wired: Serv
 
 
 async def test_what_cannot_be_looked_up_for_too_long_is_a_persons(wired: Service) -> None:
-    desk = _desk(wired, Patience(absence=timedelta(0), review=timedelta(0)))
+    desk = await _desk(wired, Patience(absence=timedelta(0), review=timedelta(0)))
     order, sent = await _lost(desk, "commit_then_drop")
     await desk.service.outside.fault("503", order, operation="list", times=1)
     await desk.inspect(sent.request_id)
@@ -315,7 +317,7 @@ async def test_a_person_settles_what_could_not_be_found_out_once(desk: Desk, hap
 async def test_what_a_person_said_did_not_happen_and_did_counts_and_is_said_aloud(desk: Desk) -> None:
     order, sent = await _lost(desk, "late_visible:1", times=1)
     # As if nothing had been seen of it for long enough.
-    review = _desk(desk.service, AT_ONCE, "review")
+    review = await _desk(desk.service, AT_ONCE, "review")
     await review.inspect(sent.request_id)
     tenant = (await desk.record(sent.request_id)).tenant
     reviews = desk.service.core.ledger.of(tenant).reviews

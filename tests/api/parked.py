@@ -28,6 +28,7 @@ from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from ledger.records import CallRecord, Step
 from ledger.signing import DecisionSigner
+from policy.in_force import Fixed
 from policy.load import DEFAULT_POLICY
 from runtime.policy import load_checked
 from schemas.calls import Binding, Call
@@ -140,7 +141,7 @@ async def _open(database: Database, public_url: str) -> Office:
         eager_start=False,
         public_url=public_url,
         edge_diagnostics=EdgeDiagnostics(ledger.diagnostics, tenant=TENANT),
-        policy=POLICY,
+        policies=Fixed(POLICY),
         temporal_ui_url=UI,
     )
     return Office(app, ledger, temporal)

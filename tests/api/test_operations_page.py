@@ -62,7 +62,7 @@ async def test_limits_are_shown_with_what_is_used_of_them(desk: Office) -> None:
     )
     waiting = row(html, "Waiting for a person all agents")
     assert waiting.endswith("all agents and tools together, at once 500 1 (0 %)")
-    assert desk.app.state.context.policy.version in html
+    assert (await desk.app.state.context.policies.now()).version in html
 
 
 async def test_the_breaker_counts_from_when_it_last_tripped(desk: Office) -> None:

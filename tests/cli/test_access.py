@@ -74,7 +74,7 @@ async def test_passkeys_are_told_by_a_fingerprint(run: Run, ledger: Ledger) -> N
 
 
 async def test_a_policy_is_published_when_it_is_another_one(run: Run, ledger: Ledger) -> None:
-    wanted = [await ledger.policies.publish(version, "{}", by="worker") for version in ("p@1", "p@1", "p@2", "p@1")]
+    wanted = [await ledger.policies.begun(version, "{}", by="worker") for version in ("p@1", "p@1", "p@2", "p@1")]
     assert wanted == [True, False, True, True]
     found = await told(run)
     assert [each["body"]["policy_version"] for each in found] == ["p@1", "p@2", "p@1"]

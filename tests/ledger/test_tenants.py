@@ -28,6 +28,7 @@ TENANTS = ("acme", "globex")
 # What belongs to no tenant.
 _COMMON = {
     *("alembic_version", "attempts", "decision_keys", "policies", "retention", "sign_ins"),
+    *("publications", "policy_proposals", "policy_votes"),
     *("seals", "seal_keys", "sealing"),
 }
 _ROWS_OF_0001 = """

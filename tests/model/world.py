@@ -32,6 +32,7 @@ from ledger.principals import Principal
 from ledger.records import CallRecord
 from ledger.reviews import Conclusion, Settled
 from ledger.signing import DecisionSigner, DecisionVerifier
+from policy.in_force import Fixed
 from policy.load import DEFAULT_POLICY
 from policy.model import Policy
 from runtime.healing import Healer
@@ -149,7 +150,7 @@ class World:
         return Services(
             ledger=self.ground.ledger,
             catalog=self.ground.catalog,
-            policy=self.ground.policy,
+            policies=Fixed(self.ground.policy),
             systems=Systems(
                 payments=payment_gateway("sandbox", endpoint, self._http, egress),
                 orders=order_system("store", replace(endpoint, base_url="http://store"), self._http, egress),

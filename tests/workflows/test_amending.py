@@ -31,7 +31,7 @@ async def _amend(
         eager_start=False,
         public_url="http://counterseal.test",
         edge_diagnostics=EdgeDiagnostics(core.ledger.diagnostics, tenant=approval.tenant),
-        policy=service.services.policy,
+        policies=service.services.policies,
     )
     decider = Decider(
         who.get("tenant", approval.tenant), who.get("username", "ana"), frozenset(who.get("roles", ["finance"]))

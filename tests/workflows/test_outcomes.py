@@ -10,6 +10,7 @@ import pytest
 from api.looking import look_again
 from ledger.records import CallRecord
 from ledger.reviews import Conclusion
+from policy.in_force import Fixed
 from runtime.healing import Healer
 from schemas.codes import Code
 from schemas.ids import recheck_id
@@ -66,10 +67,10 @@ async def test_what_is_there_is_found_and_what_is_not_is_sent_again_under_its_ke
 
 async def _reviewed(running: Service, stack: AsyncExitStack) -> tuple[Service, Started]:
     """A call that a person has to settle, under a policy that sends nothing twice."""
-    policy = running.services.policy
+    policy = await running.services.policies.now()
     tools = {name: replace(tool, when_absent="review") for name, tool in policy.tools.items()}
     queue = f"tests-{secrets.token_hex(4)}"
-    careful = running.elsewhere(policy=replace(policy, tools=tools), task_queue=queue)
+    careful = running.elsewhere(policies=Fixed(replace(policy, tools=tools)), task_queue=queue)
     await stack.enter_async_context(working(careful))
     order = await careful.outside.order()
     await careful.outside.fault("503", order)
