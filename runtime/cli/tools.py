@@ -1,5 +1,6 @@
 """`counterseal tools`: what agents can be offered, and whether it holds together."""
 
+import re
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -12,7 +13,10 @@ from runtime.cli.connecting import JsonOption
 from runtime.cli.errors import CommandError
 from runtime.cli.output import console, print_json, table
 from runtime.policy import load_checked
+from runtime.scaffold import scaffold
 from tools.catalog import Catalog, CatalogError, Entry
+
+TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="The tools there are.")
 
@@ -54,6 +58,24 @@ def check(policy: PolicyPath = DEFAULT_POLICY, tools: ToolsPath = None, as_json:
         typer.echo("\n".join(problems))
     if problems:
         raise typer.Exit(1)
+
+
+@app.command(epilog="Example: counterseal tools new send_money --http --tools our_tools")
+def new(
+    name: Annotated[str, typer.Argument(help="Of the tool, e.g. send_money")],
+    tools: Annotated[Path, typer.Option("--tools", envvar="COUNTERSEAL_TOOLS_PATH", help="The folder of your tools")],
+    http: Annotated[bool, typer.Option("--http", help="What it exchanges stands in http.yaml, not in Python")] = False,
+) -> None:
+    """Begin a tool: a folder with its manifest, its policy, and tests that are red until it is filled in."""
+    if TOOL_NAME.fullmatch(name) is None:
+        raise typer.BadParameter("small letters, digits and _, a letter first", param_hint="NAME")
+    try:
+        made = scaffold(tools, name, declared=http)
+    except FileExistsError:
+        raise CommandError(f"{tools / name} is there already") from None
+    except OSError as problem:
+        raise CommandError(f"{tools / name} cannot be written: {problem.strerror}") from None
+    typer.echo("\n".join(str(file) for file in made))
 
 
 def _load(tools: Path | None, policy: Path) -> tuple[Catalog | None, Policy | None, list[str]]:

@@ -74,3 +74,19 @@ async def test_check_reads_the_policy_over_the_tools(run: Run, tmp_path: Path) -
     ran = await run("tools", "check", "--policy", policy, "--json")
     assert ran.status == 1
     assert "no_such_tool" in ran.json["problems"][0]
+
+
+async def test_new_begins_a_folder_and_never_writes_over_one(run: Run, tmp_path: Path) -> None:
+    root = tmp_path / "our_tools"
+    ran = await run("tools", "new", "send_money", "--http", "--tools", root)
+    assert ran.status == 0
+    assert [Path(line).relative_to(root).as_posix() for line in ran.out.splitlines()] == [
+        "send_money/manifest.yaml",
+        "send_money/policy.yaml",
+        "send_money/tests/test_send_money.py",
+        "send_money/http.yaml",
+    ]
+    again = await run("tools", "new", "send_money", "--tools", root)
+    assert (again.status, "is there already" in again.complaint) == (1, True)
+    assert (await run("tools", "new", "Send-Money", "--tools", root)).status == 2
+    assert (await run("tools", "new", "send_money")).status == 2
