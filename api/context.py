@@ -34,6 +34,8 @@ class Context:
     edge_diagnostics: EdgeDiagnostics
     policies: InForce
     """What the pages show; workers decide by their own, which is to be the same."""
+    tenant: str = "default"
+    """Whose people run the service: they change the policy, which holds for every tenant."""
     temporal_ui_url: str | None = None
     namespace: str = "default"
     trace_url: str = ""

@@ -82,6 +82,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 public_url=settings.public_url.rstrip("/"),
                 edge_diagnostics=edge_diagnostics,
                 policies=built.policies,
+                tenant=settings.tenant,
                 temporal_ui_url=settings.temporal_ui_url,
                 namespace=built.temporal.namespace,
                 trace_url=settings.trace_url,

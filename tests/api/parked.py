@@ -142,6 +142,7 @@ async def _open(database: Database, public_url: str) -> Office:
         public_url=public_url,
         edge_diagnostics=EdgeDiagnostics(ledger.diagnostics, tenant=TENANT),
         policies=Fixed(POLICY),
+        tenant=TENANT,
         temporal_ui_url=UI,
     )
     return Office(app, ledger, temporal)

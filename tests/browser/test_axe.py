@@ -8,11 +8,14 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
+from activities.policies import checked_text, document_of, terms_of_change
 from ledger.cards import FLOOD
+from ledger.ledger import Ledger
 from ledger.people import Grant
+from policy.load import DEFAULT_POLICY
 from schemas.diagnostics import Diagnostic, RawException, StepName
 from schemas.ids import new_approval_id
-from tests.api.parked import TENANT, Office, ask_for_review, confirm, facts, lose_answer
+from tests.api.parked import CATALOG, PASSWORD, TENANT, Office, ask_for_review, confirm, facts, lose_answer
 from tests.browser.conftest import LOOKS, in_browser
 from tests.browser.test_pages import HOSTILE, sign_in
 from tests.browser.test_passkeys import add_passkey, by_name, with_authenticator
@@ -191,9 +194,12 @@ async def test_axe_finds_nothing_on_what_operators_see(served: Served, looker: L
     for step in ("execute", "inspect"):
         await office.ledger.diagnostics.store(_account(approval.request_id, step), TENANT)
     await office.ledger.switches.turn_off(TENANT, "tool:cancel_order", by="otto", reason=HOSTILE)
+    proposal = await _propose(office.ledger)
     await sign_in(page, base, username="olga")
     for name, path in {
         "operations": "/operations",
+        "policies": "/policies",
+        "proposed policy": f"/policies/{proposal}",
         "operations, of one status": "/operations?status=denied",
         "switches": "/operations/switches?agent=support-bot-7",
         "switch on": "/operations/switches?on=tool:cancel_order",
@@ -214,6 +220,18 @@ async def test_axe_finds_nothing_on_what_operators_see(served: Served, looker: L
     await form.get_by_role("button").click()
     await looker.here("switch off")
     assert looker.found == {}
+
+
+async def _propose(ledger: Ledger) -> str:
+    """A change of the policy that waits for an operator to agree."""
+    two = "approval_cents: 20000", "approval_cents: 30000"
+    text = DEFAULT_POLICY.read_text().replace("deadline: 24h", "deadline: 24h\n  changes: { people: 2 }", 1)
+    before, after = (checked_text(each, "policy.yaml", CATALOG) for each in (text, text.replace(*two)))
+    await ledger.policies.publish(document_of(before), base=0, by=["otto"])
+    await ledger.principals.add_user(TENANT, "otto", "Otto Example", PASSWORD, ["operator"])
+    terms = await terms_of_change(ledger.policies, CATALOG)
+    made = await ledger.policies.propose(document_of(after), terms, by="otto", reason=f"Too many wait. {HOSTILE}")
+    return made.proposal_id
 
 
 def _account(request_id: str, step: StepName) -> Diagnostic:
