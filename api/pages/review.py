@@ -237,7 +237,7 @@ async def _show(
         why=reason_told(record.review, operation) if record.review else None,
         concluded=settled_by(events),
         message=message_of(record),
-        sent=sent_fields(case.effect.target, case.tool.untrusted_arguments),
+        sent=sent_fields(case.effect.target, (*case.tool.untrusted_arguments, *case.entry.manifest.redact)),
         looks=seen[-_MOST_LOOKS:],
         left_out=max(0, len(seen) - _MOST_LOOKS),
         alerts=[alert_told(kind, operation) for kind in kinds],

@@ -129,6 +129,7 @@ BAD_WRITES = {
         "arguments.customer_id: is bound",
     ),
     "a key of its own": ("  reference: {", "  idempotency_key: {", "arguments.idempotency_key: is there by itself"),
+    "an argument called facts": ("  reference: {", "  facts: {", "arguments.facts: is there by itself"),
     "anybody's record": ("    belongs_to: customer_id\n", "", "facts.recipient: reads anybody's"),
     "a fact that changes by itself": (
         "matters: [recipient.recipient_id",

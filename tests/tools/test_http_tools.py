@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 import tools
+from api.pages.fields import sent_fields
 from gateways.http import Answer, Answered, NotAnswered
 from gateways.protocols import Helpdesk, OrderSystem, PaymentGateway, Systems, SystemUnavailable
 from schemas.calls import Binding
@@ -95,7 +96,7 @@ def effect() -> Effect:
         tool="send_money",
         operation_id="op_1",
         gateway_key="key_1",
-        target={"args": ARGUMENTS, "facts": facts},
+        target={**ARGUMENTS, "facts": facts},
         intended_at=datetime.now(UTC),
     )
 
@@ -239,6 +240,22 @@ async def test_facts_are_the_customers_own(send_money: DeclaredWrite, catalog: C
     poor = await read((200, HERS), (404, {"error": {"code": "account_not_found"}}))
     assert isinstance(poor, Refusal)
     assert (poor.code, poor.explanation.values) == (Code.INVALID_STATE, {"because": "this customer has no account"})
+
+
+async def test_what_people_are_shown_of_what_was_sent_has_no_word_of_the_agents(
+    send_money: DeclaredWrite, catalog: Catalog
+) -> None:
+    given = ARGUMENTS | {"idempotency_key": "0" * 32, "reference": "my words"}
+    arguments = cast(Any, catalog.validate_arguments("send_money", given))
+    bank = Bank(get_recipients=(200, HERS), get_customers=ACCOUNTS, post_payments=(201, PAID))
+    facts = cast(Any, await send_money.read_facts(arguments, BINDING, bank.systems))
+    target = send_money.target(arguments, facts)
+    shown = "".join(field.value for field in sent_fields(target, send_money.untrusted_arguments))
+    assert "my words" not in shown
+    assert "49.99" in shown
+    assert "0" * 32 not in json.dumps(target)
+    await send_money.execute(effect().model_copy(update={"target": target}), bank.systems)
+    assert bank.asked[-1][2]["json"]["reference"] == "my words"
 
 
 async def test_a_read_answers_its_list_and_how_many_there_are(list_recipients: DeclaredRead, catalog: Catalog) -> None:

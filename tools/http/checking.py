@@ -10,7 +10,7 @@ from schemas.tools import Manifest
 from tools.http.document import Confirmation, FieldText, Get, HttpDocument, Inspect, Write, schemas_of
 from tools.http.read import COUNTING
 from tools.http.references import name_of, names_in, names_in_path
-from tools.http.write import IDEMPOTENCY_KEY, OPERATION_ID, REMOTE_ID, facts_fields, presumption
+from tools.http.write import FACTS, IDEMPOTENCY_KEY, OPERATION_ID, REMOTE_ID, facts_fields, presumption
 
 # Who a run acts for is bound when it is opened.
 BOUND = frozenset(
@@ -58,7 +58,7 @@ def _arguments(document: HttpDocument, manifest: Manifest) -> Iterator[str]:
         where = f"arguments.{name}"
         if name in BOUND:
             yield f"{where}: is bound by the run and no argument"
-        if name == IDEMPOTENCY_KEY:
+        if name in (IDEMPOTENCY_KEY, FACTS):
             yield f"{where}: is there by itself"
         if field.type == "integer" and (field.minimum is None or field.maximum is None):
             yield f"{where}: an integer needs minimum and maximum"

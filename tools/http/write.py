@@ -28,6 +28,8 @@ from tools.protocol import Refusal, WriteArguments, WriteTool
 OPERATION_ID = "operation_id"
 IDEMPOTENCY_KEY = "idempotency_key"
 REMOTE_ID = "remote_id"
+FACTS = "facts"
+"""Where the facts stand in an effect's target, beside the arguments by their own names."""
 
 
 def facts_fields(document: HttpDocument) -> dict[str, FieldText]:
@@ -108,7 +110,7 @@ class DeclaredWrite(WriteTool[WriteArguments, Model, Model]):
     def target(self, arguments: WriteArguments, facts: Model) -> dict[str, JsonValue]:
         values = self._values(arguments, facts)
         asked = {name: value for name, value in values["args"].items() if name != IDEMPOTENCY_KEY}
-        return {"args": asked, "facts": values["facts"]}
+        return {**asked, FACTS: values["facts"]}
 
     def title(self, arguments: WriteArguments, facts: Model) -> str:
         return self._title.render(self._values(arguments, facts))
@@ -160,7 +162,13 @@ class DeclaredWrite(WriteTool[WriteArguments, Model, Model]):
         return {"args": arguments.model_dump(mode="json"), "facts": facts.model_dump(mode="json")}
 
     def _effect_values(self, effect: Effect) -> dict[str, object]:
-        return {**effect.target, OPERATION_ID: effect.operation_id, IDEMPOTENCY_KEY: effect.gateway_key}
+        asked = {name: value for name, value in effect.target.items() if name != FACTS}
+        return {
+            "args": asked,
+            "facts": effect.target.get(FACTS),
+            OPERATION_ID: effect.operation_id,
+            IDEMPOTENCY_KEY: effect.gateway_key,
+        }
 
     def _fields(self) -> list[tuple[str, FieldText]]:
         return list(self._document.result.items())
