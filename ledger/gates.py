@@ -109,6 +109,17 @@ class GateReport:
         return sum(each.decided for each in self.parts)
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """Calls of one tool that were asked for in a period: how many, and of them what the policy held and refused and
+    what ran."""
+
+    calls: int
+    held: int
+    refused: int
+    executed: int
+
+
 class Gates:
     """Measures gates."""
 
@@ -152,6 +163,11 @@ class Gates:
             parts=tuple(Part(row["start"], row["held"], row["passed"], row["refused"]) for row in parts),
             queue=Queue(parts[0]["waiting"], parts[0]["due_soon"], parts[0]["oldest"]),
         )
+
+    async def calls(self, tenant: str | None, period: Period) -> dict[str, ToolCalls]:
+        """By tool, reads too; tools that nobody called are left out."""
+        rows = await self._pool.fetch(_SQL["by_tool"], tenant, period.since, period.until)
+        return {row["tool"]: ToolCalls(row["calls"], row["held"], row["refused"], row["executed"]) for row in rows}
 
 
 _NONE = Outcomes(0, 0, 0, 0, 0, 0, 0, None, None, 0, 0, 0, 0)

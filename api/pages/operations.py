@@ -82,7 +82,7 @@ async def operations(request: Request, services: Services, person: SignedIn, sta
     counts = await ledger.calls.counts(tenant)
     queue = await ledger.approvals.queue(tenant)
     off = await services.ledger.switches.off(tenant)
-    policy, unusable = await _in_force(services)
+    policy, unusable = await in_force(services)
     return render(
         request,
         "operations.html",
@@ -124,7 +124,7 @@ async def see(services: Services, person: SignedIn, form: ProtectedForm) -> Resp
     return RedirectResponse("/operations", HTTPStatus.SEE_OTHER)
 
 
-async def _in_force(services: Context) -> tuple[Policy | None, str]:
+async def in_force(services: Context) -> tuple[Policy | None, str]:
     """The policy in force, and why it cannot be used where it cannot."""
     try:
         return await services.policies.now(), ""

@@ -22,6 +22,7 @@ from api.pages import (
     signing,
     stats,
     switches,
+    tools,
 )
 
 router = APIRouter()
@@ -45,5 +46,6 @@ for _page in (
     switches,
     review,
     diagnostics,
+    tools,
 ):
     router.include_router(_page.router)

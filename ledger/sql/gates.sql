@@ -74,3 +74,9 @@ CROSS JOIN (
     FROM approvals WHERE ($1::text IS NULL OR tenant = $1) AND status = 'open' AND ($4::text IS NULL OR tool = $4)
 ) q
 ORDER BY s.start
+
+-- name: by_tool
+-- How often each tool was called in a period, and what became of that.
+SELECT tool, count(*) AS calls, count(*) FILTER (WHERE verdict = 'hold') AS held,
+       count(*) FILTER (WHERE verdict = 'refuse') AS refused, count(*) FILTER (WHERE status = 'executed') AS executed
+FROM calls WHERE ($1::text IS NULL OR tenant = $1) AND created_at >= $2 AND created_at < $3 GROUP BY tool

@@ -1,20 +1,26 @@
 """`counterseal tools`: what agents can be offered, and whether it holds together."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
+from api import inventory as matrix
+from api.inventory import Line
+from ledger.ledger import Ledger
 from policy.load import DEFAULT_POLICY
 from policy.model import Policy
 from policy.problems import PolicyError
-from runtime.cli.connecting import JsonOption
+from runtime.cli import tools_inventory
+from runtime.cli.connecting import DataOption, JsonOption, with_ledger
 from runtime.cli.errors import CommandError
-from runtime.cli.output import console, print_json, table
+from runtime.cli.output import print_json
 from runtime.policy import load_checked
 from runtime.scaffold import scaffold
-from tools.catalog import Catalog, CatalogError, Entry
+from runtime.stack.errors import StackError
+from tools.catalog import Catalog, CatalogError
 
 TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 
@@ -29,20 +35,34 @@ PolicyPath = Annotated[
 
 
 @app.command(epilog="Example: counterseal tools inventory --json")
-def inventory(policy: PolicyPath = DEFAULT_POLICY, tools: ToolsPath = None, as_json: JsonOption = False) -> None:
-    """Print the matrix of tools: what each can do, and the policy's verdict where none of its rules applies."""
+def inventory(
+    policy: PolicyPath = DEFAULT_POLICY,
+    tools: ToolsPath = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's calls", show_default="everyone's")] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the matrix of tools: what a model sees of each, where its code is, what it can reach and undo, what stands
+    before it, and, where there is a ledger, how that did in the last 30 days."""
     catalog, loaded, problems = _load(tools, policy)
     if catalog is None or loaded is None:
         raise CommandError(f"{problems[0]} (counterseal tools check shows all problems)")
-    rows = [_row(entry, loaded) for entry in catalog.all()]
+
+    async def measure(ledger: Ledger) -> list[Line]:
+        return await matrix.measured(ledger, catalog, loaded, matrix.last_30_days(datetime.now(UTC)), tenant)
+
+    without = None
+    try:
+        lines = with_ledger(data, measure)
+    except (CommandError, StackError) as error:
+        if data is not None or tenant is not None:
+            raise
+        without, lines = str(error), matrix.inventory(catalog, loaded)
     if as_json:
-        print_json({"policy": loaded.version, "tools": [row._asdict() for row in rows]})
+        rows = [matrix.as_json(line) for line in lines]
+        print_json({"policy": loaded.version, "no_ledger": without, "tools": rows})
         return
-    shown = table("Tool", "Version", "Risk", "Reversibility", "Capabilities", "Queue", "Published", "Otherwise")
-    for row in rows:
-        shown.add_row(*row.cells())
-    shown.caption = f"Otherwise: the verdict of {loaded.version} where no rule of it applies."
-    console().print(shown)
+    tools_inventory.show(lines, loaded.version)
 
 
 @app.command(epilog="Example: counterseal tools check --tools our_tools")
@@ -88,34 +108,3 @@ def _load(tools: Path | None, policy: Path) -> tuple[Catalog | None, Policy | No
         return catalog, load_checked(policy, catalog), []
     except PolicyError as error:
         return catalog, None, [str(problem) for problem in error.problems]
-
-
-class _Row(NamedTuple):
-    name: str
-    version: str
-    risk: str
-    reversibility: str
-    capability_classes: tuple[str, ...]
-    queue: str
-    published: bool
-    otherwise: str
-
-    def cells(self) -> list[str]:
-        capabilities, published = ", ".join(self.capability_classes), "yes" if self.published else "no"
-        return [*self[:4], capabilities, self.queue, published, self.otherwise]
-
-
-def _row(entry: Entry, policy: Policy) -> _Row:
-    manifest = entry.manifest
-    decided = policy.tool(manifest.name)
-    return _Row(
-        name=manifest.name,
-        version=manifest.version,
-        risk=manifest.risk,
-        reversibility=manifest.reversibility,
-        capability_classes=manifest.capability_classes,
-        queue=manifest.queue,
-        published=manifest.published,
-        # What the policy does not name fails closed.
-        otherwise=decided.otherwise if decided else "hold" if manifest.writes else "refuse",
-    )

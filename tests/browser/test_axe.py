@@ -201,6 +201,7 @@ async def test_axe_finds_nothing_on_what_operators_see(served: Served, looker: L
         "policies": "/policies",
         "proposed policy": f"/policies/{proposal}",
         "operations, of one status": "/operations?status=denied",
+        "tools": "/tools",
         "switches": "/operations/switches?agent=support-bot-7",
         "switch on": "/operations/switches?on=tool:cancel_order",
         "review": f"/operations/review/{approval.request_id}",

@@ -6,28 +6,56 @@ from pathlib import Path
 import pytest
 
 import tools
+from ledger.ledger import Ledger
 from tests.cli.conftest import Run
+from tests.ledger.refunds import Refund, decide, new_binding, parked
 from tools.catalog import Catalog
 
 BUILT_IN = Path(tools.__file__).parent
 
 
-async def test_the_inventory_shows_every_tool_and_what_the_policy_does_with_it(run: Run) -> None:
+async def test_the_inventory_is_the_whole_matrix(run: Run) -> None:
     rows = {row["name"]: row for row in (await run("tools", "inventory", "--json")).json["tools"]}
     assert set(rows) == {entry.manifest.name for entry in Catalog.load().all()}
-    assert rows["issue_refund"] == {
-        "name": "issue_refund",
-        "version": "1.0.0",
-        "risk": "high",
-        "reversibility": "irreversible",
-        "capability_classes": ["money_movement", "write_side_effect", "credential_use"],
-        "queue": "payments",
-        "published": True,
-        "otherwise": "notify",
-    }
+    refund = rows["issue_refund"]
+    assert refund["reaches"] == [{"system": "payments", "access": "write"}, {"system": "orders", "access": "read"}]
+    assert (refund["credential"], refund["effective_risk"], refund["missing"]) == ("payments", "high", [])
+    assert (refund["reversibility"], refund["published"], refund["otherwise"]) == ("irreversible", True, "notify")
+    assert refund["blast_radius"] == {"rows": 1, "accounts": 1, "tenants": 1, "people": 1}
+    assert refund["sees"]["description_characters"] > 1000
+    assert refund["sees"]["tokens_about"] > 400
+    file, _, line = refund["code"].partition(":")
+    source = (BUILT_IN.parent / file).read_text().splitlines()
+    assert source[int(line) - 1].startswith("class IssueRefund(")
+    assert {"verdict": "hold", "rule": "four_eyes", "who": "2 of finance"} in refund["gate"]
+    assert [step["verdict"] for step in refund["gate"]] == sorted(
+        (step["verdict"] for step in refund["gate"]), key=["refuse", "hold", "notify"].index
+    )
     assert rows["reinstate_order"]["published"] is False
+    assert rows["lookup_orders"]["reaches"] == [{"system": "orders", "access": "read"}]
     shown = (await run("tools", "inventory")).out
     assert all(name in shown for name in rows)
+
+
+async def test_the_inventory_counts_what_the_ledger_has(run: Run, ledger: Ledger) -> None:
+    credential = await ledger.vault.put("stripe", "sk_secret", by="ops")
+    await ledger.vault.put("store", "another_secret", by="ops")
+    await Refund(5_000, binding=new_binding(tenant="acme")).admit(ledger)
+    approval = await parked(ledger, binding=new_binding(tenant="acme"))
+    await decide(ledger, approval)
+    ran = await run("tools", "inventory", "--tenant", "acme", "--json")
+    (refund,) = (row for row in ran.json["tools"] if row["name"] == "issue_refund")
+    assert refund["last_30_days"] == {
+        "calls": 2,
+        "held": 1,
+        "refused": 0,
+        "executed": 0,
+        "approve_rate": {"percent": 100.0, "decisions": 1},
+    }
+    assert refund["credential_ids"] == [credential]
+    assert "_secret" not in ran.out
+    other = (await run("tools", "inventory", "--tenant", "other", "--json")).json["tools"]
+    assert all(row["last_30_days"]["calls"] == 0 for row in other)
 
 
 async def test_a_tool_that_the_policy_does_not_name_fails_closed(run: Run, tmp_path: Path) -> None:
@@ -35,7 +63,7 @@ async def test_a_tool_that_the_policy_does_not_name_fails_closed(run: Run, tmp_p
     policy.write_text("name: narrow\ndefaults: {approvers: finance, deadline: 1h}\ntools: {}\n")
     ran = await run("tools", "inventory", "--policy", policy, "--json")
     rows = {row["name"]: row for row in ran.json["tools"]}
-    assert rows["issue_refund"]["otherwise"] == "hold"
+    assert rows["issue_refund"]["gate"] == [{"verdict": "hold", "rule": "no_policy", "who": "finance"}]
     assert rows["lookup_orders"]["otherwise"] == "refuse"
 
 
