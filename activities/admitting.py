@@ -10,6 +10,7 @@ from activities import deciding
 from activities.deciding import Proposed
 from activities.diagnosing import Account, followed_step
 from activities.effects import Effects
+from activities.foreseeing import asking
 from activities.proposals import check_call, on_settled_facts
 from activities.services import Services, benign, workflow_id
 from activities.tracing import describe_outcome, describe_tool, step
@@ -23,7 +24,7 @@ from schemas.calls import Call, Progress, ToolCallInput
 from schemas.codes import Code
 from schemas.switches import of_tool
 from tools.catalog import Entry
-from tools.protocol import Arguments, ReadTool, Refusal
+from tools.protocol import Arguments, ForeseeingTool, ReadTool, Refusal
 from tools.results import ResultTooLargeError, capped
 
 # Before a call is decided again whose facts do not say yet which calls before it they contain.
@@ -109,7 +110,7 @@ class Admission:
             return await record(call, deciding.refused(call, decision, {}, {}), run.now), 0.0
         try:
             if isinstance(entry.tool, ReadTool):
-                admitted = await self._read(policy, call, entry, entry.tool, arguments, trail)
+                admitted = await self._read(policy, run, call, entry, entry.tool, arguments, trail)
                 return await record(call, admitted, run.now), 0.0
             return await self._write(policy, run.now, call, entry, arguments)
         except SystemUnavailable as problem:
@@ -173,6 +174,7 @@ class Admission:
     async def _read(
         self,
         policy: Policy,
+        run: RunState,
         call: Call,
         entry: Entry,
         tool: ReadTool[Any, Any],
@@ -184,7 +186,10 @@ class Admission:
             return deciding.refused(call, decision, {}, {})
         trail.mark("authorised")
         with trail.during("read"), self._services.outside(entry, call.binding.tenant) as systems:
-            found = await tool.read(arguments, call.binding, systems)
+            if isinstance(tool, ForeseeingTool):
+                found = await tool.foresee(arguments, call.binding, systems, asking(self._services, policy, run, call))
+            else:
+                found = await tool.read(arguments, call.binding, systems)
         if isinstance(found, Refusal):
             return deciding.refused(call, deciding.refused_by_facts(policy, found), {}, {})
         try:

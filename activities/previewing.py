@@ -3,7 +3,8 @@
 from temporalio import activity
 
 from activities import deciding
-from activities.proposals import build_call, read_facts
+from activities.foreseeing import foresee_write
+from activities.proposals import build_call
 from activities.services import Services, benign
 from gateways.protocols import SystemUnavailable
 from ledger.admission import RunState
@@ -55,16 +56,10 @@ class Previewing:
             return deciding.switched_off(policy, run.switched_off), entry.manifest.title
         if isinstance(entry.tool, ReadTool):
             return deciding.decide_read(policy, call, entry), entry.manifest.title
-        proposed = await read_facts(self._services, call, entry, arguments)
-        if isinstance(proposed, Refusal):
-            return deciding.refused_by_facts(policy, proposed), entry.manifest.title
-        windows = deciding.windows_for(policy.tool(call.tool), proposed)
-        resource = proposed.claim.resource if proposed.claim else None
-        own = self._services.ledger.of(call.binding.tenant)
-        reads = await own.admissions.preview(call, windows, resource, run.now)
-        totals, usage = deciding.counted(policy.tool(call.tool), reads)
-        decision = deciding.evaluate(policy, proposed, totals, usage, reads.reserved)
-        return decision, proposed.tool.title(proposed.arguments, proposed.facts)
+        outlook = await foresee_write(self._services, policy, run, call, entry, arguments)
+        if isinstance(outlook.proposed, Refusal):
+            return outlook.decision, entry.manifest.title
+        return outlook.decision, outlook.proposed.tool.title(outlook.proposed.arguments, outlook.proposed.facts)
 
 
 def _reply(request_id: str, decision: PolicyDecision, title: str) -> Reply:

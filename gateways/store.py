@@ -127,7 +127,7 @@ class StoreOrderSystem(StoreAccounts):
         if isinstance(answer, NotAnswered):
             return unsent_or_unknown(answer)
         if answer.status != 200:
-            return _refused(answer, change)
+            return _refused(answer)
         order = read(WireOrder, answer.json)
         if order is None:
             return unknown(answer.exchange, "unreadable")
@@ -199,7 +199,7 @@ def _confirmed(order: WireOrder, change: OrderChange, exchange: Exchange) -> Con
     return Confirmed(remote_id=change.operation_id, result=result, exchange=exchange)
 
 
-def _refused(answer: Answered, change: OrderChange) -> Failed | Unknown:
+def _refused(answer: Answered) -> Failed | Unknown:
     outcome = refused(answer)
     if not isinstance(outcome, Failed) or outcome.code is not Code.INVALID_STATE:
         return outcome
@@ -207,6 +207,4 @@ def _refused(answer: Answered, change: OrderChange) -> Failed | Unknown:
     state = None if error is None else error.error.status
     known = state in get_args(OrderStatus)
     because = f"it is {state}" if known else "its state is another one by now"
-    return failed(
-        Code.INVALID_STATE, answer.exchange, Explanation(values={"order_id": change.order_id, "because": because})
-    )
+    return failed(Code.INVALID_STATE, answer.exchange, Explanation(values={"because": because}))

@@ -9,6 +9,7 @@ take no idempotency key, so that a lost answer is looked up in the audits and ne
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from html.parser import HTMLParser
 from typing import Annotated
 
 from pydantic import Field, JsonValue
@@ -132,7 +133,9 @@ class ZendeskHelpdesk:
         page = read_or_raise(_Articles, answer, self._remote.system)
         found = [each for each in page.results if not each.draft][:limit]
         return [
-            Article(article_id=str(each.id), title=each.title, body=each.body or "", updated_at=each.updated_at)
+            Article(
+                article_id=str(each.id), title=each.title, body=plain_text(each.body or ""), updated_at=each.updated_at
+            )
             for each in found
         ], max(page.count, len(found))
 
@@ -206,6 +209,35 @@ class ZendeskHelpdesk:
             if after is None or not page.audits or len(found) > MOST:
                 return unknown(answer.exchange, "unreadable")
             query["page[after]"] = after
+
+
+class _Words(HTMLParser):
+    """Collects what a reader sees of HTML."""
+
+    _UNSEEN = ("script", "style", "template")
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.words: list[str] = []
+        self._unseen = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._unseen += tag in self._UNSEEN
+
+    def handle_endtag(self, tag: str) -> None:
+        self._unseen -= tag in self._UNSEEN and self._unseen > 0
+
+    def handle_data(self, data: str) -> None:
+        if not self._unseen:
+            self.words.append(data)
+
+
+def plain_text(html: str) -> str:
+    """Pure. The words of an article's body, which is HTML, with single spaces between them."""
+    reader = _Words()
+    reader.feed(html)
+    reader.close()
+    return " ".join(" ".join(reader.words).split())
 
 
 def words_digest(body: str) -> str:

@@ -156,6 +156,20 @@ class Outside:
         path = f"{self.urls.store}/_customers/{customer_id}"
         (await self._client.put(path, json={**customer, "fraud_flag": fraud_flag})).raise_for_status()
 
+    async def ticket(self, customer_id: str, **changes: Any) -> str:
+        """A new open ticket of a customer."""
+        number = secrets.randbelow(2**40) + 10_000
+        words = {"subject": "Lamp", "description": "It flickers."}
+        ticket = {"id": number, "customer_id": customer_id, "status": "open", **words} | changes
+        (await self._client.put(f"{self.urls.helpdesk}/_tickets/{number}", json=ticket)).raise_for_status()
+        return str(number)
+
+    async def words_on(self, ticket_id: str) -> list[tuple[str, bool]]:
+        """(what was written, whether the customer can read it), oldest first."""
+        answer = await self._client.get(f"{self.urls.helpdesk}/_tickets/{ticket_id}")
+        comments = [each["events"][0] for each in answer.json()["audits"]]
+        return [(each["body"], each["public"]) for each in comments]
+
     async def fault(self, do: str, order: dict[str, Any], *, operation: str = "refund", times: int = 1) -> None:
         payment_id = order["payments"][0]["payment_id"]
         script = [{"operation": operation, "do": do, "payment_id": payment_id, "times": times}]

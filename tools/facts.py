@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 # The class is spelled out: `\d` and `\w` would take look-alike digits and letters of other scripts.
 OrderId = Annotated[str, StringConstraints(pattern=r"^ord_[0-9A-Za-z]{12}$")]
+PaymentId = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z_-]{1,255}$")]
 
 
 class OrderFacts(Model):
@@ -64,6 +65,15 @@ async def at_once(reads: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 def order_not_found(order_id: str) -> Refusal:
     """The one answer for an unknown order and for another customer's, so that neither can be told from the other."""
     return Refusal(code=Code.ORDER_NOT_FOUND, explanation=Explanation(values={"order_id": order_id}))
+
+
+def unknown_record(field: str, what: str) -> Refusal:
+    """The one answer for a record that is not there and for another customer's; `field` is the argument that names it,
+    `what` the record, e.g. `ticket of this customer`."""
+    problem = f"{field} names no {what}"
+    return Refusal(
+        code=Code.INVALID_INPUT, explanation=Explanation(values={"problem": problem}, invalid_fields=(field,))
+    )
 
 
 async def own_order(orders: OrderSystem, order_id: str, binding: Binding) -> Order | Refusal:

@@ -45,7 +45,7 @@ C = TypeVar("C", bound=OrderArguments)
 class OrderChangeTool(WriteTool[C, OrderChangeFacts, OrderChangeResult]):
     """A write on one order of the run's customer. Which states allow it is the policy's to say, and the store's."""
 
-    kind: ClassVar[Literal["cancel", "reinstate", "change_shipping_address"]]
+    kind: ClassVar[Literal["cancel", "reinstate", "change_shipping_address", "reset"]]
     facts_model = OrderChangeFacts
     result_model = OrderChangeResult
 

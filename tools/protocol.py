@@ -6,7 +6,8 @@ holds its section of a policy that does not name it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Set
+from collections.abc import Awaitable, Callable, Mapping, Set
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Generic, TypeVar
 
@@ -16,7 +17,7 @@ from gateways.protocols import Systems
 from schemas.base import Model
 from schemas.calls import Binding
 from schemas.codes import Code
-from schemas.decisions import Claim
+from schemas.decisions import Claim, PolicyDecision
 from schemas.effects import Attempt, Effect, Inspection
 from schemas.replies import Explanation
 
@@ -62,6 +63,31 @@ class ReadTool(ABC, Generic[A, R]):
     @abstractmethod
     def done(self, arguments: A, result: R | None) -> str:
         """What was looked up, for the sentence of the reply, e.g. `3 orders of this customer`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What would be decided about a call, on which facts; `available` is what is left of what it would take from, in
+    minor units, None where it takes nothing."""
+
+    decision: PolicyDecision
+    facts: Model
+    available: int | None
+
+
+Foresee = Callable[[str, Mapping[str, JsonValue]], Awaitable[Foreseen | Refusal]]
+"""Asks what would be decided about a call of a tool with these arguments, by the same run; nothing comes of it."""
+
+
+class ForeseeingTool(ReadTool[A, R]):
+    """A read that answers what would be decided about a call of another tool."""
+
+    @abstractmethod
+    async def foresee(self, arguments: A, binding: Binding, systems: Systems, ask: Foresee) -> R | Refusal:
+        """The answer for the run's own customer. Raises SystemUnavailable."""
+
+    async def read(self, arguments: A, binding: Binding, systems: Systems) -> R | Refusal:
+        raise LookupError(f"{self.name} cannot answer without asking what would be decided")
 
 
 class WriteTool(ABC, Generic[W, F, R]):

@@ -60,7 +60,7 @@ def _policy(tmp_path: Path, change: tuple[str, str]) -> Policy:
 def _with_rule(verdict: str, because: str) -> tuple[str, str]:
     """A rule for every refund."""
     place = "      - name: over_threshold\n"
-    lines = ["- name: for_all", f"  {verdict}", "  when: args.amount_cents > 0", f"  because: {because}"]
+    lines = ["- name: for_all", f"  {verdict}", "  when: facts.order.order_id != ''", f"  because: {because}"]
     return place, "".join(f"      {line}\n" for line in lines) + place
 
 

@@ -13,7 +13,7 @@ from gateways.stripe import judge, named
 from gateways.stripe_wire import WireCharge, WireError, WireRefund
 from schemas.codes import Code
 from schemas.effects import Confirmed, Exchange, Failed, Unknown
-from tools.issue_refund.models import ReasonCode
+from tools.refunds import ReasonCode
 
 EXCHANGE = Exchange(
     system="payments",

@@ -34,8 +34,9 @@ from schemas.effects import Boundary, Exchange
 from schemas.events import CallDecided, CallProposed
 from schemas.ids import key_hash, new_decision_id, new_request_id, new_run_id, workflow_id
 from tools.catalog import Catalog
-from tools.issue_refund.models import IssueRefundArguments, IssueRefundFacts
+from tools.issue_refund.models import IssueRefundArguments
 from tools.protocol import WriteTool
+from tools.refunds import RefundFacts
 
 CATALOG = Catalog.load()
 POLICY = load_checked(DEFAULT_POLICY, CATALOG)
@@ -74,7 +75,7 @@ def facts(
     order_id: str = ORDER,
 ) -> Any:
     """Facts of a delivered order whose one payment has `available` left."""
-    return IssueRefundFacts.model_validate_json(
+    return RefundFacts.model_validate_json(
         json.dumps(
             {
                 "order": {

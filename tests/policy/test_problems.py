@@ -165,10 +165,10 @@ def test_otherwise_is_needed(write: Write) -> None:
 
 
 def test_a_code_needs_what_its_sentence_names(write: Write) -> None:
-    text = rule("refuse: INVALID_STATE\nwhen: 'true'\nbecause: b").replace("issue_refund", "cancel_order")
+    text = rule("refuse: NOT_REFUNDABLE\nwhen: 'true'\nbecause: b").replace("issue_refund", "cancel_order")
     text = text.replace("otherwise", "limits: [{name: cap, per: order, max: 1}]\n    otherwise")
     assert problems(write(text)) == [
-        "cancel_order / one / refuse: INVALID_STATE speaks of order_id, which is no argument of the tool",
+        "cancel_order / one / refuse: NOT_REFUNDABLE speaks of order_id, which is no argument of the tool",
         "cancel_order / cap / per: the tool has no argument order_id to count by",
     ]
 

@@ -34,6 +34,25 @@ VALID: dict[str, dict[str, Any]] = {
     "reinstate_order": {"order_id": "ord_8f2b91a04c7d", "idempotency_key": KEY},
     "lookup_orders": {},
     "get_refund_history": {"order_id": "ord_8f2b91a04c7d"},
+    "get_refund_eligibility": {"order_id": "ord_8f2b91a04c7d", "amount_cents": 4_999},
+    "lookup_account": {},
+    "lookup_shipment": {"order_id": "ord_8f2b91a04c7d"},
+    "search_help_articles": {"query": "return damaged item"},
+    "draft_refund_request": {**REFUND, "amount_cents": 90_000},
+    "submit_refund_for_approval": {
+        "draft_id": "rfd_8f2b91a04c7d",
+        "order_id": "ord_8f2b91a04c7d",
+        "idempotency_key": KEY,
+    },
+    "issue_account_credit": {
+        "amount_cents": 500,
+        "currency": "USD",
+        "reason_code": "late_delivery",
+        "idempotency_key": KEY,
+    },
+    "create_ticket_reply_draft": {"ticket_id": "7001", "body": "A new lamp\nis on its way.", "idempotency_key": KEY},
+    "post_approved_ticket_reply": {"draft_id": "7001-12", "idempotency_key": KEY},
+    "reset_order": {"order_id": "ord_8f2b91a04c7d", "idempotency_key": KEY},
 }
 
 

@@ -14,9 +14,10 @@ from schemas.calls import Binding
 from schemas.codes import REGISTRY, Code
 from schemas.effects import Absent, Confirmed, Effect
 from schemas.facts import Customer, Order, Payment
-from tools.issue_refund.models import IssueRefundArguments, IssueRefundFacts
-from tools.issue_refund.tool import TOOL, build_facts
+from tools.issue_refund.models import IssueRefundArguments
+from tools.issue_refund.tool import TOOL
 from tools.protocol import Refusal
+from tools.refunds import RefundFacts, build_facts
 
 ORDER = "ord_000000000001"
 NOW = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
@@ -45,9 +46,9 @@ def arguments(**changes: Any) -> IssueRefundArguments:
     return IssueRefundArguments.model_validate(values | changes)
 
 
-async def facts_of(world: Outside) -> IssueRefundFacts:
+async def facts_of(world: Outside) -> RefundFacts:
     facts = await TOOL.read_facts(arguments(), world.binding, world.systems)
-    assert isinstance(facts, IssueRefundFacts)
+    assert isinstance(facts, RefundFacts)
     return facts
 
 
@@ -205,7 +206,7 @@ async def test_of_a_split_tender_the_named_payment_is_refunded_and_never_more_th
     world.order(payments=("ch_1", "ch_2"))
     asked = arguments(payment_id="ch_2", amount_cents=2_501)
     facts = await TOOL.read_facts(asked, world.binding, world.systems)
-    assert isinstance(facts, IssueRefundFacts)
+    assert isinstance(facts, RefundFacts)
     assert (facts.payment.payment_id, facts.refundable_cents, facts.paid_cents) == ("ch_2", 2_500, 12_000)
     claim = TOOL.claim(asked, facts)
     assert (claim.resource, claim.amount, claim.available) == ("payment:ch_2", 2_501, 2_500)

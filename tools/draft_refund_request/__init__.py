@@ -1,0 +1,1 @@
+"""Writes a refund down, for people to decide about."""

@@ -1,0 +1,1 @@
+"""Says what issue_refund would answer."""

@@ -1,0 +1,1 @@
+"""Gives the customer store credit."""

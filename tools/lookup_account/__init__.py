@@ -1,0 +1,1 @@
+"""Tells how the customer stands with the shop."""

@@ -1,0 +1,1 @@
+"""Tells where the parcels of an order are."""

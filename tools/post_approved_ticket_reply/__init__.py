@@ -1,0 +1,1 @@
+"""Posts a reply whose words a person has agreed to."""

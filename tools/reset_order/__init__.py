@@ -1,0 +1,1 @@
+"""Puts an order back as the store first had it."""

@@ -1,0 +1,1 @@
+"""Has people decide about a drafted refund, and makes it once they agreed."""
