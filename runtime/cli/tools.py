@@ -21,6 +21,7 @@ from runtime.policy import load_checked
 from runtime.scaffold import scaffold
 from runtime.stack.errors import StackError
 from tools.catalog import Catalog, CatalogError
+from tools.linting import lint
 
 TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 
@@ -67,12 +68,14 @@ def inventory(
 
 @app.command(epilog="Example: counterseal tools check --tools our_tools")
 def check(policy: PolicyPath = DEFAULT_POLICY, tools: ToolsPath = None, as_json: JsonOption = False) -> None:
-    """Load every manifest and the policy over them; exit 1 when something in them is wrong."""
+    """Load every manifest and the policy over them, and look for what makes a tool hard to use right or easy to misuse;
+    exit 1 when something is wrong."""
     catalog, loaded, problems = _load(tools, policy)
+    problems += lint(catalog.all()) if catalog is not None else []
     if as_json:
         version, count = loaded.version if loaded else None, len(catalog.all()) if catalog else 0
         print_json({"ok": not problems, "tools": count, "policy": version, "problems": problems})
-    elif catalog is not None and loaded is not None:
+    elif catalog is not None and loaded is not None and not problems:
         typer.echo(f"OK  {len(catalog.all())} tools, {len(catalog.published())} published, policy {loaded.version}")
     else:
         typer.echo("\n".join(problems))
