@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("runtime.cli.up", "Start the embedded stack: Postgres, Temporal, sandbox, API, worker."),
     "demo": ("runtime.cli.demo", "Start everything and play the demo agent."),
     "play": ("runtime.cli.play", "Play a file of recorded agent calls and compare the answers."),
+    "eval": ("runtime.cli.evaluate", "Play the evaluation set, and report what held."),
     "migrate": ("runtime.cli.migrate", "Bring the database to the current schema."),
     "users": ("runtime.cli.users", "Add, list or disable the people who decide."),
     "tokens": ("runtime.cli.tokens", "Issue, list or revoke bearer tokens."),

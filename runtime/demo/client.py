@@ -27,6 +27,7 @@ class Answer(BaseModel):
     message: str
     allowed: dict[str, int | str] | None = None
     decision: str | None = None
+    result: dict[str, JsonValue] | None = None
 
 
 def agent_client(api: str, *, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
