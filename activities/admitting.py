@@ -20,10 +20,11 @@ from ledger.admission import Admitted, AlreadyAdmitted, Reads, RequestIdTaken, R
 from ledger.records import CallRecord
 from policy.in_force import PolicyUnusable
 from policy.model import Policy
-from schemas.calls import Call, Progress, ToolCallInput
+from schemas.calls import Call, Progress, RunFacts, ToolCallInput
 from schemas.codes import Code
 from schemas.switches import of_tool
 from tools.catalog import Entry
+from tools.doings import run_facts
 from tools.protocol import Arguments, ForeseeingTool, ReadTool, Refusal
 from tools.results import ResultTooLargeError, capped
 
@@ -99,30 +100,31 @@ class Admission:
     ) -> tuple[CallRecord, float]:
         """The call as it was recorded, and until when its effect may begin."""
         record = self._services.here.admissions.record
+        did = run_facts(self._services.catalog, run.doings)
         try:
             policy = await self._services.policies.now()
         except PolicyUnusable as problem:
             trail.problem = "policy_unusable"
             decision = deciding.undecidable(problem.version)
-            return await record(call, deciding.refused(call, decision, {}, {}), run.now), 0.0
+            return await record(call, deciding.refused(call, decision, did), run.now), 0.0
         if run.switched_off is not None:
             decision = deciding.switched_off(policy, run.switched_off)
-            return await record(call, deciding.refused(call, decision, {}, {}), run.now), 0.0
+            return await record(call, deciding.refused(call, decision, did), run.now), 0.0
         try:
             if isinstance(entry.tool, ReadTool):
-                admitted = await self._read(policy, run, call, entry, entry.tool, arguments, trail)
+                admitted = await self._read(policy, run, call, entry, entry.tool, arguments, did, trail)
                 return await record(call, admitted, run.now), 0.0
-            return await self._write(policy, run.now, call, entry, arguments)
+            return await self._write(policy, run.now, call, entry, arguments, did)
         except SystemUnavailable as problem:
             trail.problem = problem.problem
-            admitted = deciding.refused(call, deciding.unreadable(policy, problem.problem), {}, {})
+            admitted = deciding.refused(call, deciding.unreadable(policy, problem.problem), did)
             return await record(call, admitted, run.now), 0.0
 
     async def _write(
-        self, policy: Policy, facts_since: datetime, call: Call, entry: Entry, arguments: Arguments
+        self, policy: Policy, facts_since: datetime, call: Call, entry: Entry, arguments: Arguments, did: RunFacts
     ) -> tuple[CallRecord, float]:
         async def decide(proposed: Proposed | Refusal, counted: tuple[str, ...] | None) -> tuple[CallRecord, float]:
-            return await self._decide(policy, call, proposed, facts_since, counted)
+            return await self._decide(policy, call, proposed, did, facts_since, counted)
 
         try:
             return await on_settled_facts(self._services, call, entry, arguments, facts_since, decide)
@@ -142,6 +144,7 @@ class Admission:
         policy: Policy,
         call: Call,
         proposed: Proposed | Refusal,
+        did: RunFacts,
         facts_since: datetime,
         counted: tuple[str, ...] | None,
     ) -> tuple[CallRecord, float]:
@@ -149,7 +152,7 @@ class Admission:
         services, permit_until = self._services, 0.0
         if isinstance(proposed, Refusal):
             decision = deciding.refused_by_facts(policy, proposed)
-            admitted = deciding.refused(call, decision, {}, {})
+            admitted = deciding.refused(call, decision, did)
             return await services.here.admissions.record(call, admitted, facts_since), 0.0
         windows = deciding.windows_for(policy.tool(call.tool), proposed)
 
@@ -158,7 +161,7 @@ class Admission:
             permit_until = reads.permit_until
             if counted is None:
                 deciding.contend(proposed, reads)
-            return deciding.admit(policy, proposed, windows, reads, inline=services.inline)
+            return deciding.admit(policy, proposed, did, windows, reads, inline=services.inline)
 
         record = await services.here.admissions.admit(
             call,
@@ -179,11 +182,12 @@ class Admission:
         entry: Entry,
         tool: ReadTool[Any, Any],
         arguments: Arguments,
+        did: RunFacts,
         trail: Trail,
     ) -> Admitted:
-        decision = deciding.decide_read(policy, call, entry)
+        decision = deciding.decide_read(policy, call, entry, did)
         if decision.verdict != "free":
-            return deciding.refused(call, decision, {}, {})
+            return deciding.refused(call, decision, did)
         trail.mark("authorised")
         with trail.during("read"), self._services.outside(entry, call.binding.tenant) as systems:
             if isinstance(tool, ForeseeingTool):
@@ -191,7 +195,7 @@ class Admission:
             else:
                 found = await tool.read(arguments, call.binding, systems)
         if isinstance(found, Refusal):
-            return deciding.refused(call, deciding.refused_by_facts(policy, found), {}, {})
+            return deciding.refused(call, deciding.refused_by_facts(policy, found), did)
         try:
             result = capped(found.model_dump(mode="json", exclude_none=True), entry.manifest)
         except ResultTooLargeError:
@@ -199,6 +203,7 @@ class Admission:
         return deciding.answered(
             call,
             decision,
+            did,
             result,
             code=Code.NO_RESULTS if tool.is_empty(found) else Code.OK,
             done=tool.done(arguments, found),

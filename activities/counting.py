@@ -5,23 +5,25 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 
-from ledger.admission import TENANT, Reads, Window
+from ledger.admission import TENANT, TURN, Reads, Window
 from policy.model import BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT, Counter, PolicyTool, Usage
-from schemas.calls import Binding
+from schemas.calls import Call
 from schemas.canonical import digest
 from schemas.decisions import Claim
 
 
 def windows(
-    policy_tool: PolicyTool | None, binding: Binding, does: Mapping[str, JsonValue], claim: Claim | None
+    policy_tool: PolicyTool | None, call: Call, does: Mapping[str, JsonValue], claim: Claim | None
 ) -> list[Window]:
-    """What to count against the run's binding; never against a value of the agent's choosing, save the order, which was
-    checked to be the customer's, and what makes two calls alike: the amount, or all of `does`, the arguments that say
-    what is done."""
+    """What to count against the binding of the call's run; never against a value of the agent's choosing, save the
+    order, which was checked to be the customer's, and what makes two calls alike: the amount, or all of `does`, the
+    arguments that say what is done."""
     if policy_tool is None:
         return []
+    binding = call.binding
     subjects = {
         "run": f"run:{binding.run_id}",
+        "turn": f"{TURN}{binding.run_id}:{call.trace_id or call.request_id}",
         "tool": "tool",
         "tenant": TENANT,
         "customer": f"customer:{binding.customer_id}",

@@ -14,6 +14,7 @@ from policy import decide
 from policy.document import format_duration
 from policy.model import (
     BREAKER,
+    NOTHING_DONE,
     PARKED_PER_AGENT,
     PARKED_PER_TENANT,
     Bound,
@@ -23,7 +24,7 @@ from policy.model import (
     Usage,
 )
 from schemas.base import Model
-from schemas.calls import Call
+from schemas.calls import Call, RunFacts
 from schemas.canonical import digest
 from schemas.codes import REGISTRY, Code
 from schemas.decisions import Approval, Claim, PolicyDecision
@@ -96,7 +97,7 @@ def windows_for(policy_tool: PolicyTool | None, proposed: Proposed) -> list[Wind
     """What the ledger has to count for a decision."""
     call = proposed.call
     does = {name: value for name, value in call.arguments.items() if name not in _words(proposed.tool)}
-    return windows(policy_tool, call.binding, does, proposed.claim)
+    return windows(policy_tool, call, does, proposed.claim)
 
 
 class ContendedError(Exception):
@@ -111,16 +112,20 @@ def contend(proposed: Proposed, reads: Reads) -> None:
 
 
 def evaluate(
-    policy: Policy, proposed: Proposed, totals: Mapping[str, int], usage: Mapping[str, Usage], reserved: int
+    policy: Policy,
+    proposed: Proposed,
+    run: RunFacts,
+    totals: Mapping[str, int],
+    usage: Mapping[str, Usage],
+    reserved: int,
 ) -> PolicyDecision:
     """What can never be allowed, then the policy, on the facts as they are."""
     refusal = proposed.tool.check(proposed.arguments, proposed.facts)
     if refusal is not None:
         return refused_by_facts(policy, refusal)
     bound = None
-    claim = proposed.claim
-    if claim is not None:
-        left = claim.model_copy(update={"available": claim.available - reserved})
+    left = _left(proposed, reserved)
+    if left is not None:
         tool = proposed.tool
         bound = Bound(
             left, lambda c: tool.exceeded(proposed.arguments, proposed.facts, c.available), tool.exceeded_code
@@ -132,11 +137,18 @@ def evaluate(
             manifest=proposed.entry.manifest,
             arguments=proposed.call.arguments,
             facts=proposed.facts.model_dump(mode="json"),
+            run=run,
             totals=totals,
             usage=usage,
             bound=bound,
         ),
     )
+
+
+def _left(proposed: Proposed, reserved: int) -> Claim | None:
+    """What the call takes, with what others have left of it."""
+    claim = proposed.claim
+    return claim and claim.model_copy(update={"available": claim.available - reserved})
 
 
 def switched_off(policy: Policy, switch: str) -> PolicyDecision:
@@ -184,53 +196,60 @@ def refused_by_facts(policy: Policy, refusal: Refusal) -> PolicyDecision:
     )
 
 
-def refused(
-    call: Call, decision: PolicyDecision, facts: dict[str, JsonValue], totals: dict[str, int], *more: Event
-) -> Admitted:
-    """A call that ends here; `more` happened with that."""
+def refused(call: Call, decision: PolicyDecision, run: RunFacts, *more: Event) -> Admitted:
+    """A call that ends here, its facts unread; `more` happened with that."""
+    return _ended(call, CallDecided(decision=decision, facts={}, totals={}, run=run), *more)
+
+
+def _ended(call: Call, decided: CallDecided, *more: Event) -> Admitted:
+    decision = decided.decision
     code = decision.code or Code.INTERNAL_FAILURE
-    events: list[Event] = [
-        CallProposed(call=call),
-        CallDecided(decision=decision, facts=facts, totals=totals),
-        *more,
-    ]
+    events: list[Event] = [CallProposed(call=call), decided, *more]
     if code is Code.RATE_LIMITED:
         events.append(LimitHit(limit=decision.rule, subject=call.binding.run_id))
     events.append(CallSettled(status=REGISTRY[code].status, code=code, explanation=decision.explanation))
     return Admitted(events)
 
 
-def _tripped(proposed: Proposed, tool: PolicyTool, decision: PolicyDecision, totals: dict[str, int]) -> Admitted:
+def _tripped(proposed: Proposed, tool: PolicyTool, decided: CallDecided) -> Admitted:
     """A call that ends here, and with it all that the breaker's switch covers."""
-    breaker = tool.breaker
+    decision, breaker = decided.decision, tool.breaker
     if breaker is None:
         raise LookupError("only a breaker trips")
     event = BreakerTripped(
         switch=breaker.trips, tool=tool.name, max=breaker.max, window_seconds=breaker.window, because=decision.because
     )
-    ended = refused(proposed.call, decision, proposed.facts.model_dump(mode="json"), totals, event)
+    ended = _ended(proposed.call, decided, event)
     at_most = f"the policy lets {breaker.max} run in {format_duration(breaker.window)}"
     return replace(ended, tripped_because=f"{decision.because}, and {at_most}")
 
 
-def admit(policy: Policy, proposed: Proposed, windows: list[Window], reads: Reads, *, inline: bool) -> Admitted:
+def admit(
+    policy: Policy, proposed: Proposed, run: RunFacts, windows: list[Window], reads: Reads, *, inline: bool
+) -> Admitted:
     """What becomes of a new write."""
     call, tool = proposed.call, policy.tool(proposed.call.tool)
     totals, usage = counted(tool, reads)
     if reads.switched_off is not None:
         decision = switched_off(policy, reads.switched_off)
     else:
-        decision = evaluate(policy, proposed, totals, usage, reads.reserved)
-    if decision.rule == BREAKER and tool is not None and decision.verdict == "refuse":
-        return _tripped(proposed, tool, decision, totals)
+        decision = evaluate(policy, proposed, run, totals, usage, reads.reserved)
+    runs = decision.verdict != "refuse"
     facts = proposed.facts.model_dump(mode="json")
-    if decision.verdict == "refuse":
-        return refused(call, decision, facts, totals)
-    takes = uses(proposed.claim, windows, asked=decision.verdict == "hold")
-    events: list[Event] = [
-        CallProposed(call=call),
-        CallDecided(decision=decision, facts=facts, totals=totals, uses=dict(takes)),
-    ]
+    decided = CallDecided(
+        decision=decision,
+        facts=facts,
+        totals=totals,
+        uses=dict(uses(proposed.claim, windows, asked=decision.verdict == "hold")) if runs else {},
+        usage={name: each.used for name, each in usage.items()},
+        claim=_left(proposed, reads.reserved),
+        run=run,
+    )
+    if not runs and decision.rule == BREAKER and tool is not None:
+        return _tripped(proposed, tool, decided)
+    if not runs:
+        return _ended(call, decided)
+    events: list[Event] = [CallProposed(call=call), decided]
     if decision.verdict == "hold":
         events.append(_ask(proposed, decision, reads.now))
     elif inline:
@@ -361,12 +380,14 @@ def _asked_anew(policy: Policy, proposed: Proposed, details: CallDetails, reserv
     policy_tool = policy.tool(proposed.call.tool)
     limits = [limit.name for limit in policy_tool.limits] if policy_tool else []
     unlimited = {name: Usage(0) for name in (*limits, BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT)}
-    return evaluate(policy, proposed, details.totals, unlimited, reserved)
+    return evaluate(policy, proposed, details.run or NOTHING_DONE, details.totals, unlimited, reserved)
 
 
-def decide_read(policy: Policy, call: Call, entry: Entry) -> PolicyDecision:
+def decide_read(policy: Policy, call: Call, entry: Entry, run: RunFacts) -> PolicyDecision:
     """What the policy says about a call that changes nothing; such a call is free or refused, it never waits."""
-    decision = decide.decide(policy, Proposal(tool=call.tool, manifest=entry.manifest, arguments=call.arguments))
+    decision = decide.decide(
+        policy, Proposal(tool=call.tool, manifest=entry.manifest, arguments=call.arguments, run=run)
+    )
     if decision.verdict in ("free", "notify"):
         return decision.model_copy(update={"verdict": "free"})
     if decision.verdict == "refuse":
@@ -376,12 +397,14 @@ def decide_read(policy: Policy, call: Call, entry: Entry) -> PolicyDecision:
     )
 
 
-def answered(call: Call, decision: PolicyDecision, result: dict[str, JsonValue], *, code: Code, done: str) -> Admitted:
+def answered(
+    call: Call, decision: PolicyDecision, run: RunFacts, result: dict[str, JsonValue], *, code: Code, done: str
+) -> Admitted:
     """A read that was answered."""
     said = Explanation(values={"done": done})
     events: list[Event] = [
         CallProposed(call=call),
-        CallDecided(decision=decision, facts={}, totals={}),
+        CallDecided(decision=decision, facts={}, totals={}, run=run),
         CallSettled(status="executed", code=code, explanation=said, result=result),
     ]
     return Admitted(events)

@@ -15,6 +15,7 @@ from schemas.calls import Call
 from schemas.canonical import digest
 from schemas.decisions import PolicyDecision
 from tools.catalog import Entry
+from tools.doings import run_facts
 from tools.protocol import Arguments, Foresee, Foreseen, ReadTool, Refusal
 
 
@@ -43,7 +44,8 @@ async def foresee_write(
     if reads.switched_off is not None:
         return Outlook(deciding.switched_off(policy, reads.switched_off), proposed, available)
     totals, usage = deciding.counted(policy.tool(call.tool), reads)
-    return Outlook(deciding.evaluate(policy, proposed, totals, usage, reads.reserved), proposed, available)
+    did = run_facts(services.catalog, run.doings)
+    return Outlook(deciding.evaluate(policy, proposed, did, totals, usage, reads.reserved), proposed, available)
 
 
 def asking(services: Services, policy: Policy, run: RunState, call: Call) -> Foresee:

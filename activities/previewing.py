@@ -16,6 +16,7 @@ from schemas.decisions import PolicyDecision
 from schemas.replies import Explanation, Reply, reply_for
 from schemas.switches import of_tool
 from tools.catalog import Entry
+from tools.doings import run_facts
 from tools.protocol import Arguments, ReadTool, Refusal
 
 
@@ -52,10 +53,11 @@ class Previewing:
         self, policy: Policy, run: RunState, call: Call, entry: Entry, arguments: Arguments
     ) -> tuple[PolicyDecision, str]:
         """(the decision, the action in plain words)."""
+        did = run_facts(self._services.catalog, run.doings)
         if run.switched_off is not None:
             return deciding.switched_off(policy, run.switched_off), entry.manifest.title
         if isinstance(entry.tool, ReadTool):
-            return deciding.decide_read(policy, call, entry), entry.manifest.title
+            return deciding.decide_read(policy, call, entry, did), entry.manifest.title
         outlook = await foresee_write(self._services, policy, run, call, entry, arguments)
         if isinstance(outlook.proposed, Refusal):
             return outlook.decision, entry.manifest.title

@@ -18,7 +18,7 @@ from ledger.queries import load
 from ledger.records import BREAKER, CallRecord, Step, details_context, trip_subject
 from ledger.streams import NO_CUSTOMER, append
 from ledger.switches import stream_of
-from schemas.calls import Binding, Call
+from schemas.calls import Binding, Call, Doing
 from schemas.events import BreakerTripped, Event, SwitchChanged
 from schemas.switches import PERMIT
 
@@ -26,7 +26,13 @@ _SQL = load("calls")
 _SWITCHES = load("switches")
 
 TENANT = "tenant"
-"""The subject of what is counted over all tools; every other subject is counted for each tool apart."""
+TURN = "turn:"
+ALL_TOOLS = "*"
+
+
+def counted_for(subject: str, tool: str) -> str:
+    """Whose calls count against a subject: those of the tool, or for a tenant or a turn those of every tool."""
+    return ALL_TOOLS if subject == TENANT or subject.startswith(TURN) else tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class RunState:
     now: datetime
     switched_off: str | None = None
     """The first switch that covers the call and is off."""
+    doings: Sequence[Doing] = ()
+    """What it did before, a row for each tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +133,18 @@ class Admissions:
         binding = Binding(**{name: row[name] for name in Binding.model_fields})
         self._keys.expect(binding.tenant, binding.customer_id, row["key_id"])
         return RunState(
-            binding, frozenset(row["tools"]), row["is_open"], row["request_id"], row["now"], row["switched_off"]
+            binding,
+            frozenset(row["tools"]),
+            row["is_open"],
+            row["request_id"],
+            row["now"],
+            row["switched_off"],
+            [Doing(*each) for each in zip(row["did_tools"], row["did_asked"], row["did_executed"], strict=True)],
         )
+
+    async def doings(self, run_id: str) -> list[Doing]:
+        """What a run did so far, a row for each tool."""
+        return [Doing(*row) for row in await self._pool.fetch(_SQL["run_doings"], run_id)]
 
     async def admit(
         self,
@@ -331,7 +349,7 @@ def _lock_keys(call: Call, windows: Sequence[Window], resource: str | None, *, p
     and so is the room for calls that wait for a person.
     """
     tenant = call.binding.tenant
-    names = {f"{tenant}/{'*' if each.subject == TENANT else call.tool}/{each.subject}" for each in windows}
+    names = {f"{tenant}/{counted_for(each.subject, call.tool)}/{each.subject}" for each in windows}
     if parking:
         names.add(f"{tenant}//parked")
     if resource is not None:

@@ -143,7 +143,7 @@ def _(event: CallDecided, record: CallRecord, at: datetime) -> CallRecord:
         verdict=decision.verdict,
         rule=decision.rule,
         policy_version=decision.policy_version,
-        details=_with(record, facts=event.facts, totals=event.totals, decision=decision),
+        details=_with(record, facts=event.facts, totals=event.totals, run=event.run, decision=decision),
     )
 
 

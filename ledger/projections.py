@@ -9,7 +9,7 @@ import asyncpg
 from cryptography.exceptions import InvalidTag
 from pydantic import ValidationError
 
-from ledger.admission import TENANT
+from ledger.admission import counted_for
 from ledger.cards import card_context, order_indexes, order_of, plain_columns
 from ledger.data_keys import DataKeys
 from ledger.decision_bodies import DecisionBody, body_of, decision_columns, decision_context
@@ -35,7 +35,6 @@ KEYS: dict[Table, tuple[str, ...]] = {
 }
 UNREADABLE = object()
 """What stands for a body that does not open, or holds something else: equal to nothing that should be there."""
-_ALL_TOOLS = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ def as_they_should_be(projected: Projected, keys: DataKeys) -> Rows:
                 "request_id": record.request_id,
                 "subject": subject,
                 "tenant": record.tenant,
-                "tool": _ALL_TOOLS if subject == TENANT else record.tool,
+                "tool": counted_for(subject, record.tool),
                 "amount": use.amount,
                 "at": use.at,
                 "changed_at": use.changed_at,

@@ -12,7 +12,7 @@ from ledger.chain import Head
 from ledger.data_keys import KeyDestroyed
 from ledger.keys import DataKey
 from schemas.base import Model
-from schemas.calls import Call, Next, Progress
+from schemas.calls import Call, Next, Progress, RunFacts
 from schemas.canonical import canonical
 from schemas.codes import Code, Status
 from schemas.decisions import Approval, PolicyDecision
@@ -38,6 +38,7 @@ class CallDetails(Model):
     """The arguments that the agent asked for, where a person changed them."""
     facts: dict[str, JsonValue]
     totals: dict[str, int]
+    run: RunFacts | None = None
     decision: PolicyDecision | None = None
     explanation: Explanation | None = None
     result: dict[str, JsonValue] | None = None

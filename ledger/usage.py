@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger.admission import TENANT
+from ledger.admission import ALL_TOOLS, TENANT
 from ledger.database import Pool
 from ledger.queries import load
 from ledger.records import trip_subject
 
 _SQL = load("usage")
-_ALL_TOOLS = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class Usages:
             _SQL["used"],
             tenant,
             list(range(len(gauges))),
-            [_ALL_TOOLS if each.of_tenant else each.tool for each in gauges],
+            [ALL_TOOLS if each.of_tenant else each.tool for each in gauges],
             [TENANT if each.of_tenant else "tool" for each in gauges],
             [each.seconds for each in gauges],
             [None if each.trips is None else trip_subject(each.trips) for each in gauges],

@@ -66,6 +66,7 @@ class _Case:
         self.values: Mapping[str, object] = {
             "args": proposal.arguments,
             "facts": proposal.facts,
+            "run": {"tools": proposal.run.tools, "touched": proposal.run.touched},
             "totals": proposal.totals,
             "thresholds": tool.thresholds,
         }

@@ -1,7 +1,8 @@
 """What a policy file says. Strict and closed; names and conditions are resolved in `policy.load`."""
 
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Iterable
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationInfo, model_validator
 
@@ -10,7 +11,7 @@ from schemas.codes import Code
 from schemas.proofs import ProofLevel
 from schemas.replies import Verdict
 from schemas.switches import parse
-from schemas.tools import Group, ToolName
+from schemas.tools import CapabilityClass, Group, Reversibility, ToolName
 
 _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
@@ -66,7 +67,7 @@ SwitchName = Annotated[str, BeforeValidator(_can_be_tripped)]
 Positive = Annotated[int, Field(ge=1, le=2**53 - 1)]
 People = Annotated[int, Field(ge=1, le=2)]
 Threshold = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
-Scope = Literal["run", "customer", "order", "agent", "agent_amount", "tool", "tenant", "repeat"]
+Scope = Literal["run", "turn", "customer", "order", "agent", "agent_amount", "tool", "tenant", "repeat"]
 Measure = Literal["count", "amount"]
 WhenAbsent = Literal["resend", "review"]
 
@@ -78,8 +79,9 @@ class Total(Model):
     do not count, nor does the call being decided. `per` picks the run's, customer's, order's or agent's of them, the
     agent's of the very same amount (`agent_amount`), those with the same arguments for the same customer (`repeat`; the
     agent's own words and the key aside), or takes all (`tool`; `tenant` takes those of the tenant's other tools in the
-    policy too). `amount` adds minor units whatever
-    their currency, which can only be stricter. `window` counts back from now; without one, everything counts.
+    policy too). `turn` takes those of the run in the same trace (W3C `traceparent`), of every tool that counts by it;
+    a call in no trace is alone in its turn. `amount` adds minor units whatever their currency, which can only be
+    stricter. `window` counts back from now; without one, everything counts.
     `unasked` leaves out the calls that waited for a person.
     """
 
@@ -151,8 +153,9 @@ class RuleText(Model):
 
 
 class ToolText(Model):
-    """All that is decided about one tool."""
+    """All that is decided about one tool. `without` names rules of its kinds (`across`) that do not hold for it."""
 
+    without: tuple[Name, ...] = ()
     thresholds: dict[Name, Threshold] = Field(default_factory=dict[str, int])
     totals: dict[Name, Total] = Field(default_factory=dict[str, Total])
     limits: tuple[Limit, ...] = ()
@@ -169,6 +172,34 @@ class Changes(Model):
 
     people: People = 1
     group: Group = "operator"
+
+
+class AcrossText(Model):
+    """What holds for every tool of a kind, before what is said of the tool itself. Its conditions may only read what
+    all of those tools have; `run` is what every tool has."""
+
+    thresholds: dict[Name, Threshold] = Field(default_factory=dict[str, int])
+    totals: dict[Name, Total] = Field(default_factory=dict[str, Total])
+    rules: Annotated[tuple[RuleText, ...], Field(min_length=1)]
+
+
+def kinds_of(classes: Iterable[CapabilityClass], reversibility: Reversibility) -> tuple[str, ...]:
+    """The kinds that a tool is of: what `PolicyDocument.across` may name."""
+    return (*(f"class:{each}" for each in classes), f"reversibility:{reversibility}")
+
+
+KINDS = frozenset(
+    each for reversibility in get_args(Reversibility) for each in kinds_of(get_args(CapabilityClass), reversibility)
+)
+
+
+def _is_kind(name: object) -> object:
+    if name not in KINDS:
+        raise ValueError(f"write class:NAME or reversibility:NAME; there are {', '.join(sorted(KINDS))}")
+    return name
+
+
+KindName = Annotated[str, BeforeValidator(_is_kind)]
 
 
 class Defaults(Model):
@@ -188,4 +219,5 @@ class PolicyDocument(Model):
 
     name: PolicyName
     defaults: Defaults
+    across: dict[KindName, AcrossText] = Field(default_factory=dict[str, AcrossText])
     tools: dict[ToolName, ToolText]

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from policy.document import STORED, Defaults, PolicyDocument, PolicyName, ToolText
+from policy.document import STORED, AcrossText, Defaults, KindName, PolicyDocument, PolicyName, ToolText
 from policy.problems import PolicyError, Problem
 from schemas import strict_yaml
 from schemas.base import Model
@@ -19,11 +19,12 @@ class _PolicyFile(Model):
 
     name: PolicyName
     defaults: Defaults | None = None
-    tools: dict[ToolName, ToolText]
+    across: dict[KindName, AcrossText] = Field(default_factory=dict[str, AcrossText])
+    tools: dict[ToolName, ToolText] = Field(default_factory=dict[str, ToolText])
 
 
 class Loaded(NamedTuple):
-    """A policy and the file that each of its tools comes from."""
+    """A policy and the file that each of its tools and kinds comes from."""
 
     document: PolicyDocument
     file_of: dict[str, str]
@@ -97,6 +98,7 @@ def _joined(path: Path, files: dict[str, _PolicyFile]) -> Loaded:
     problems: list[Problem] = []
     first = next(iter(files.values()))
     defaults: Defaults | None = None
+    across: dict[str, AcrossText] = {}
     tools: dict[str, ToolText] = {}
     file_of: dict[str, str] = {}
     for name, content in files.items():
@@ -105,16 +107,17 @@ def _joined(path: Path, files: dict[str, _PolicyFile]) -> Loaded:
         if content.defaults is not None and defaults is not None:
             problems.append(Problem(name, "defaults", "another file of the policy has them already"))
         defaults = content.defaults or defaults
-        for tool, text in content.tools.items():
-            if tool in tools:
-                problems.append(Problem(name, tool, f"is in {file_of[tool]} already"))
-            tools[tool] = text
-            file_of[tool] = name
+        for key in (*content.across, *content.tools):
+            if key in file_of:
+                problems.append(Problem(name, key, f"is in {file_of[key]} already"))
+            file_of[key] = name
+        across |= content.across
+        tools |= content.tools
     if defaults is None:
         problems.append(Problem(str(path), "defaults", "is missing"))
     if problems or defaults is None:
         raise PolicyError(problems)
-    return Loaded(PolicyDocument(name=first.name, defaults=defaults, tools=tools), file_of)
+    return Loaded(PolicyDocument(name=first.name, defaults=defaults, across=across, tools=tools), file_of)
 
 
 def _read_file(path: Path) -> _PolicyFile:

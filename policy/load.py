@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from policy.coherence import findings_of
-from policy.document import Measure, PolicyDocument
+from policy.document import Measure, PolicyDocument, ToolText
 from policy.files import Loaded, read_document, read_stored, read_text, with_own
 from policy.model import Policy, PolicyTool
 from policy.problems import PolicyError, Problem
@@ -54,6 +54,8 @@ def _loaded(loaded: Loaded, where: str, vocabularies: Mapping[str, Vocabulary] |
             )
             continue
         vocabulary = None if vocabularies is None else vocabularies[name]
+        text, wrong = _with_its_kinds(text, document, vocabulary)
+        problems.extend(Problem(file_of[name], name, each) for each in wrong)
         resolved, found = resolve(name, text, document.defaults, file_of[name], vocabulary, vocabularies)
         tools[name] = replace(resolved, counted_for_tenant=counted_for_tenant)
         problems.extend(found)
@@ -80,9 +82,40 @@ def _loaded(loaded: Loaded, where: str, vocabularies: Mapping[str, Vocabulary] |
     return policy
 
 
+def _with_its_kinds(
+    text: ToolText, document: PolicyDocument, vocabulary: Vocabulary | None
+) -> tuple[ToolText, list[str]]:
+    """What is said of the tool, after what is said of every tool of its kinds; and what is wrong with that."""
+    problems: list[str] = []
+    known: set[str] = set()
+    for kind in vocabulary.kinds if vocabulary else ():
+        across = document.across.get(kind)
+        if across is None:
+            continue
+        rules = tuple(rule for rule in across.rules if rule.name not in text.without)
+        known.update(rule.name for rule in across.rules)
+        if not rules:
+            continue
+        for mine, theirs in ((text.thresholds, across.thresholds), (text.totals, across.totals)):
+            problems += [f"{name} is a name in {kind} already" for name in sorted(mine.keys() & theirs.keys())]
+        text = text.model_copy(
+            update={
+                "thresholds": {**across.thresholds, **text.thresholds},
+                "totals": {**across.totals, **text.totals},
+                "rules": (*rules, *text.rules),
+            }
+        )
+    if vocabulary is not None:
+        problems += [f"without: no rule across its kinds is {name}" for name in text.without if name not in known]
+    return text, problems
+
+
 def measures_per_tenant(document: PolicyDocument) -> frozenset[Measure]:
     """What some tool counts over all tools of the tenant, so that the calls of each of them have to be counted."""
-    counters = [each for tool in document.tools.values() for each in (*tool.totals.values(), *tool.limits)]
+    counters = [
+        *(each for tool in document.tools.values() for each in (*tool.totals.values(), *tool.limits)),
+        *(each for across in document.across.values() for each in across.totals.values()),
+    ]
     return frozenset(each.of for each in counters if each.per == "tenant")
 
 

@@ -10,6 +10,7 @@ from policy.conditions import Condition, Reads, Together
 from policy.document import Breaker, Limit, Measure, Parked, PolicyDocument, Scope, WhenAbsent
 from policy.problems import Problem
 from policy.wording import Wording
+from schemas.calls import RunFacts
 from schemas.codes import Code
 from schemas.decisions import Claim
 from schemas.proofs import ProofLevel
@@ -20,6 +21,9 @@ from schemas.tools import Manifest
 BREAKER = "breaker"
 PARKED_PER_AGENT = "parked_per_agent"
 PARKED_PER_TENANT = "parked_per_tenant"
+
+
+NOTHING_DONE = RunFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A call to be decided: validated arguments and facts as plain JSON, and what was counted for it.
+    """A call to be decided: validated arguments and facts as plain JSON, what its run did, and what was counted for it.
 
     `totals` and `usage` hold one entry for each of `PolicyTool.subjects_needed()`, this call itself not counted, and
     `usage` also how many calls wait for a person: PARKED_PER_AGENT and PARKED_PER_TENANT.
@@ -150,6 +154,7 @@ class Proposal:
     manifest: Manifest | None
     arguments: Mapping[str, JsonValue]
     facts: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    run: RunFacts = NOTHING_DONE
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
     usage: Mapping[str, Usage] = field(default_factory=dict[str, Usage])
     bound: Bound | None = None

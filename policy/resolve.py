@@ -10,11 +10,11 @@ from policy.document import Defaults, Limit, RuleText, Scope, ToolText
 from policy.model import Counter, Hold, PolicyTool, Refusal
 from policy.problems import Problem
 from policy.values import Path, nested
-from policy.vocabulary import SAMPLES, SCALARS, Kind, Vocabulary
+from policy.vocabulary import RUN, SAMPLES, SCALARS, Kind, Vocabulary
 from policy.wording import Wording, parse_wording
 from schemas.codes import REGISTRY, Code
 
-_ROOTS = ("args", "facts", "totals", "thresholds")
+_ROOTS = ("args", "facts", "run", "totals", "thresholds")
 
 
 def resolve(
@@ -50,7 +50,7 @@ class _Resolver:
         self._file = file
         self._vocabulary = vocabulary
         self._tools = None if tools is None else frozenset(tools)
-        self._names: dict[str, Kind] = dict(vocabulary.names) if vocabulary else {}
+        self._names: dict[str, Kind] = dict(vocabulary.names if vocabulary else RUN)
         self._names |= {f"totals.{total}": "integer" for total in text.totals}
         self._names |= {f"thresholds.{threshold}": "integer" for threshold in text.thresholds}
         self._constants = {("thresholds", threshold): value for threshold, value in text.thresholds.items()}
@@ -192,7 +192,7 @@ class _Resolver:
             self._problem(where, f"{name} is not known; names begin with {', '.join(_ROOTS)}")
         elif len(path) == 1:
             self._problem(where, f"{name} must be followed by a name, e.g. {name}.{_example(name, self._names)}")
-        elif (self._vocabulary is not None or path[0] in ("totals", "thresholds")) and name not in self._names:
+        elif (self._vocabulary is not None or path[0] in ("run", "totals", "thresholds")) and name not in self._names:
             self._problem(where, f"{name} is not known; there is {_list(path[0], self._names)}")
 
     def _try(self, condition: Condition, where: Iterable[str]) -> None:

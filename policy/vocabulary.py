@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+from schemas.calls import RunFacts
+
 Kind = Literal["text", "time", "integer", "boolean", "list", "object", "other"]
 Schema = Mapping[str, Any]
 
@@ -40,6 +42,10 @@ class Domain:
     optional: bool = False
 
 
+# What the run did before, `schemas.calls.RunFacts`: the same for every tool.
+RUN: Mapping[str, Kind] = {f"run.{name}": "list" for name in RunFacts.model_fields}
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """`names` maps dotted names (`args.amount_cents`, `facts.order.status`) to what they hold, `domains` to the values
@@ -47,7 +53,8 @@ class Vocabulary:
 
     `untrusted` are the arguments that carry the agent's own words. A tool that only reads (`writes` is false) is
     answered at once: it has no facts, is not counted and waits for nobody. `classes` are its capability classes,
-    `roles` the only groups that may decide about it, where it says so.
+    `roles` the only groups that may decide about it, where it says so, and `kinds` all that it is to a policy's
+    `across`.
     """
 
     names: Mapping[str, Kind]
@@ -56,6 +63,7 @@ class Vocabulary:
     classes: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     domains: Mapping[str, Domain] = field(default_factory=dict[str, Domain])
+    kinds: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -65,18 +73,20 @@ class Vocabulary:
         untrusted: Iterable[str] = (),
         classes: Iterable[str] = (),
         roles: Iterable[str] = (),
+        kinds: Iterable[str] = (),
     ) -> "Vocabulary":
         """From two JSON Schemas (2020-12) as pydantic writes them; without facts, of a tool that only reads."""
         known = dict(_names("args", arguments, arguments, optional=False))
         if facts is not None:
             known.update(_names("facts", facts, facts, optional=False))
         return cls(
-            {name: kind for name, (kind, _) in known.items()},
+            {**RUN, **{name: kind for name, (kind, _) in known.items()}},
             frozenset(untrusted),
             writes=facts is not None,
             classes=tuple(classes),
             roles=tuple(roles),
             domains={name: domain for name, (_, domain) in known.items()},
+            kinds=tuple(kinds),
         )
 
 

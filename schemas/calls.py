@@ -1,5 +1,6 @@
 """A call: its binding, its input to the workflow, and how far it got."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -9,6 +10,7 @@ from schemas.base import Model
 from schemas.codes import Code, Status
 from schemas.ids import RequestId, RunId
 from schemas.replies import Verdict
+from schemas.tools import CapabilityClass
 
 
 class Binding(Model):
@@ -21,6 +23,24 @@ class Binding(Model):
     customer_id: str
     owner: str | None = None
     """Who answers for the agent, as the token says that opened the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """A tool that a run has used: when a call of it that ran, or still may, was last asked for, and when one was last
+    carried out; None for never."""
+
+    tool: str
+    asked_at: datetime
+    executed_at: datetime | None
+
+
+class RunFacts(Model):
+    """What a run has done so far, sorted: the tools whose calls were answered, ran or may still run, and the capability
+    classes of those. What was refused, denied, withdrawn or failed is not among it."""
+
+    tools: tuple[str, ...] = ()
+    touched: tuple[CapabilityClass, ...] = ()
 
 
 class ToolCallInput(Model):

@@ -44,6 +44,18 @@ class PolicyDecision(Model):
     """How many more calls its run may make after this one, once few are left."""
 
 
+class ShadowDecision(Model):
+    """What a candidate says of a call that the policy in force decides; it is written down and nothing comes of it.
+
+    `verdict` is None where the candidate could not be asked.
+    """
+
+    policy_version: str
+    verdict: Verdict | None
+    rule: str
+    code: Code | None = None
+
+
 class HumanDecision(Model):
     """The payload of a signed decision. Single use: it binds one approval and one action digest."""
 

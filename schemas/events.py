@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, JsonValue, StringConstraints, TypeAdapter
 
 from schemas.base import Model
-from schemas.calls import Call
+from schemas.calls import Call, RunFacts
 from schemas.codes import Code, Status
-from schemas.decisions import Approval, PolicyDecision
+from schemas.decisions import Approval, Claim, PolicyDecision, ShadowDecision
 from schemas.effects import Effect, Exchange, ReviewReason
 from schemas.policies import Vote
 from schemas.proofs import Proof
@@ -43,13 +43,22 @@ class CallProposed(EventBody):
 class CallDecided(EventBody):
     """The policy decided it, on these facts and sums."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     type: Literal["call.decided"] = "call.decided"
     decision: PolicyDecision
     facts: dict[str, JsonValue]
     totals: dict[str, int]
     uses: dict[str, int] = Field(default_factory=dict[str, int])
     """What it takes of each subject that it counts against, held until its outcome is known."""
+    usage: dict[str, int] | None = None
+    """How much of each limit, by name, earlier calls had used; also of `breaker`, `parked_per_agent` and
+    `parked_per_tenant`."""
+    claim: Claim | None = None
+    """What it takes from something finite, and how much of that others had left it; None where it takes nothing."""
+    run: RunFacts | None = None
+    """What its run had done before; None where nobody wrote that down."""
+    shadow: ShadowDecision | None = None
+    """What a candidate beside the policy would have said."""
 
 
 class ApprovalRequested(EventBody):

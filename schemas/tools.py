@@ -23,7 +23,9 @@ CapabilityClass = Literal[
     "credential_use",
 ]
 READING: frozenset[CapabilityClass] = frozenset(("read_public", "read_private", "read_untrusted", "credential_use"))
-"""The classes that a tool may have which changes nothing."""
+"""The classes that say what is read, and none that something is changed."""
+OF_READS: frozenset[CapabilityClass] = READING | {"external_communication", "browser_or_code"}
+"""The classes that a tool may have which changes nothing: an address that is fetched goes out, too."""
 # Which worker holds the credential that the tool's effect needs; "none" runs beside the workflow.
 Queue = Literal["payments", "orders", "messages"]
 # A remote system that a tool may exchange with: one of the service's own, or one that the settings name.
@@ -123,7 +125,7 @@ class Manifest(Model):
                 self.undo_tool is not None and (reads or self.reversibility == "irreversible"),
                 "undo_tool: one that only reads or is irreversible has none",
             ),
-            (reads and not READING.issuperset(self.capability_classes), "capability_classes: it only reads"),
+            (reads and not OF_READS.issuperset(self.capability_classes), "capability_classes: it only reads"),
             (
                 self.writes and bool(self.capability_classes) and READING.issuperset(self.capability_classes),
                 "capability_classes: none of them says what it writes",

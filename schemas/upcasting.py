@@ -25,6 +25,7 @@ UPCASTS: dict[tuple[str, int], Callable[[Body], Body]] = {
     # Its call has no trace then, which is the model's to say.
     ("call.proposed", 1): _unsaid(),
     ("call.decided", 1): _unsaid(uses={}),
+    ("call.decided", 2): _unsaid(usage=None, claim=None, run=None, shadow=None),
     ("approval.requested", 1): _unsaid(approval=None),
     ("approval.granted", 1): _unsaid(through=None, proof=None),
     ("approval.supported", 1): _unsaid(through=None, proof=None),

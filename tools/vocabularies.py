@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from policy.document import kinds_of
 from policy.vocabulary import Vocabulary
 from tools.arguments import object_schema
 from tools.catalog import Catalog, Entry
@@ -19,11 +20,11 @@ def sections(catalog: Catalog) -> dict[str, Path]:
 
 
 def _vocabulary(entry: Entry) -> Vocabulary:
-    tool = entry.tool
+    tool, manifest = entry.tool, entry.manifest
     arguments = object_schema(tool.arguments_model)
+    kinds = kinds_of(manifest.capability_classes, manifest.reversibility)
     if isinstance(tool, WriteTool):
         facts = object_schema(tool.facts_model, mode="serialization")
-        manifest = entry.manifest
         unsaid = (*tool.untrusted_arguments, *manifest.redact)
-        return Vocabulary.of(arguments, facts, unsaid, manifest.capability_classes, manifest.roles)
-    return Vocabulary.of(arguments)
+        return Vocabulary.of(arguments, facts, unsaid, manifest.capability_classes, manifest.roles, kinds)
+    return Vocabulary.of(arguments, kinds=kinds)

@@ -1,17 +1,26 @@
 -- name: run_and_call
 -- The run, the call of this workflow id when there is one already, the first switch that covers the run, or the tool by
--- these names, and is off, and which key seals what is its customer's.
+-- these names, and is off, which key seals what is its customer's, and what the run did so far, by tool.
 SELECT r.tenant, r.run_id, r.agent_id, r.actor_id, r.customer_id, r.owner, r.tools,
        r.revoked_at IS NULL AND o.revoked_at IS NULL AND r.expires_at > now() AS is_open, c.request_id,
        (SELECT min(s.name) FROM switches s WHERE s.tenant IN (r.tenant, '*') AND s.name = ANY(
            ARRAY['all', 'tenant:' || r.tenant, 'agent:' || r.agent_id, 'run:' || r.run_id] || $3::text[])) AS switched_off,
        (SELECT k.key_id FROM data_keys k
         WHERE k.tenant = r.tenant AND k.subject = r.customer_id AND k.retired_at IS NULL) AS key_id,
-       clock_timestamp() AS now
+       clock_timestamp() AS now, d.*
 FROM runs r
 LEFT JOIN tokens o ON o.token_id = r.opened_with
 LEFT JOIN calls c ON c.workflow_id = $2 AND c.tenant = r.tenant
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(tool), '{}') AS did_tools, coalesce(array_agg(asked_at), '{}') AS did_asked,
+           coalesce(array_agg(executed_at), '{}') AS did_executed
+    FROM doings WHERE doings.run_id = r.run_id
+) d
 WHERE r.run_id = $1
+
+-- name: run_doings
+-- What a run did so far, by tool.
+SELECT tool, asked_at, executed_at FROM doings WHERE run_id = $1
 
 -- name: request_of_workflow
 -- Which call has this workflow id.
@@ -46,7 +55,7 @@ CROSS JOIN (
 LEFT JOIN unnest($3::int[], $4::text[], $5::bigint[], $13::bigint[], $14::boolean[], $15::text[])
     AS w (i, subject, seconds, room, of_amounts, tripped) ON true
 LEFT JOIN LATERAL (
-    SELECT CASE WHEN w.subject = 'tenant' THEN '*' ELSE $7 END AS tool,
+    SELECT CASE WHEN w.subject = 'tenant' OR w.subject LIKE 'turn:%' THEN '*' ELSE $7 END AS tool,
            greatest(CASE WHEN w.seconds IS NULL THEN '-infinity'::timestamptz
                          ELSE statement_timestamp() - make_interval(secs => w.seconds) END,
                     (SELECT max(t.at) FROM uses t
@@ -89,7 +98,7 @@ WITH call AS (
         AS e (n, type, version, body, previous, hash)
 )
 INSERT INTO uses (request_id, tenant, tool, subject, amount, at, changed_at, state)
-SELECT $1, $2, CASE WHEN s.subject = 'tenant' THEN '*' ELSE $6 END, s.subject, s.amount, $17, $17, 'held'
+SELECT $1, $2, CASE WHEN s.subject = 'tenant' OR s.subject LIKE 'turn:%' THEN '*' ELSE $6 END, s.subject, s.amount, $17, $17, 'held'
 FROM unnest($28::text[], $29::bigint[]) AS s (subject, amount)
 
 -- name: mark_trip

@@ -13,7 +13,7 @@ from ledger.admission import Admitted, Reads, Usage
 from ledger.chain import GENESIS, Head
 from ledger.folding import advanced
 from policy.load import DEFAULT_POLICY
-from policy.model import Policy
+from policy.model import NOTHING_DONE, Policy
 from runtime.policy import load_checked
 from schemas.canonical import digest
 from schemas.codes import Code
@@ -35,7 +35,9 @@ class _Admission:
 
 def _admit(proposed: Proposed, *, reserved: int = 0, inline: bool = True, **used: int) -> _Admission:
     usage = {window.name: Usage(used.get(window.name, 0), used.get(window.name, 0), None) for window in WINDOWS}
-    return _Admission(deciding.admit(POLICY, proposed, WINDOWS, Reads(NOW, reserved, usage), inline=inline))
+    return _Admission(
+        deciding.admit(POLICY, proposed, NOTHING_DONE, WINDOWS, Reads(NOW, reserved, usage), inline=inline)
+    )
 
 
 HELD = Refund(25_000, available=50_000).proposed
@@ -182,7 +184,7 @@ def test_a_hit_limit_is_an_event_of_its_own() -> None:
     ],
 )
 def test_facts_that_cannot_be_read_let_nothing_through(problem: str, code: Code) -> None:
-    admitted = _Admission(deciding.refused(FREE.call, deciding.unreadable(POLICY, problem), {}, {}))
+    admitted = _Admission(deciding.refused(FREE.call, deciding.unreadable(POLICY, problem), NOTHING_DONE))
     assert (admitted.record.code, admitted.record.status) == (code, "failed")
     assert admitted.takes == {}
     assert admitted.effect is None

@@ -17,6 +17,7 @@ from ledger.ledger import Ledger
 from ledger.records import CallRecord, Step
 from ledger.reviews import Conclusion
 from ledger.switches import Reach
+from policy.model import NOTHING_DONE
 from schemas.codes import Code
 from schemas.decisions import Approval, PolicyDecision
 from schemas.effects import Absent, Confirmed, Effect, Failed, Unknown
@@ -210,7 +211,7 @@ class Histories:
     async def refused(self) -> CallRecord:
         """More than is there, and more often than is allowed."""
         call, decision = Refund(1_000).proposed.call, _refusal(Code.RATE_LIMITED)
-        await self.ledger.admissions.record(call, deciding.refused(call, decision, {}, {}), datetime.now(UTC))
+        await self.ledger.admissions.record(call, deciding.refused(call, decision, NOTHING_DONE), datetime.now(UTC))
         return await Refund(50_000, available=10_000).admit(self.ledger)
 
     async def tripped(self) -> CallRecord:
@@ -218,7 +219,7 @@ class Histories:
         call = Refund(1_000).proposed.call
         switch = f"tool:{TOOL}"
         trip = BreakerTripped(switch=switch, tool=TOOL, max=3, window_seconds=60, because="3 in a minute")
-        refused = deciding.refused(call, _refusal(Code.CAPABILITY_DISABLED), {}, {}, trip)
+        refused = deciding.refused(call, _refusal(Code.CAPABILITY_DISABLED), NOTHING_DONE, trip)
         return await self.ledger.admissions.admit(
             call,
             [Window("breaker", "tool", 60, trips=switch)],
@@ -231,7 +232,9 @@ class Histories:
         """Of what changes nothing."""
         call = Refund(1_000).proposed.call
         decision = PolicyDecision(verdict="free", rule="reads", because="it only reads", policy_version=POLICY.version)
-        answered = deciding.answered(call, decision, {"orders": []}, code=Code.NO_RESULTS, done="nothing found")
+        answered = deciding.answered(
+            call, decision, NOTHING_DONE, {"orders": []}, code=Code.NO_RESULTS, done="nothing found"
+        )
         return await self.ledger.admissions.record(call, answered, datetime.now(UTC))
 
     async def rejected(self) -> CallRecord:

@@ -25,7 +25,7 @@ from ledger.keys import MasterKey
 from ledger.ledger import Ledger
 from ledger.records import CallRecord, Step
 from policy.load import DEFAULT_POLICY
-from policy.model import Policy
+from policy.model import NOTHING_DONE, Policy
 from runtime.policy import load_checked
 from schemas.calls import Binding, Call
 from schemas.canonical import digest
@@ -117,6 +117,7 @@ class Refund:
     order_id: str = ORDER
     policy: Policy = POLICY
     note: str = NOTE
+    trace_id: str | None = None
 
     @property
     def proposed(self) -> Proposed:
@@ -140,6 +141,7 @@ class Refund:
             arguments_digest=digest(arguments),
             key_hash=key_hash(self.key),
             workflow_id=workflow_id(self.binding.tenant, TOOL, key_hash(self.key)),
+            trace_id=self.trace_id,
         )
         known = facts(payment_id=self.payment_id, available=self.available, order_id=self.order_id)
         return Proposed(call, entry, entry.tool, IssueRefundArguments.model_validate(arguments), known)
@@ -150,7 +152,7 @@ class Refund:
         windows = deciding.windows_for(self.policy.tool(TOOL), proposed)
 
         def decide(reads: Reads) -> Admitted:
-            return deciding.admit(self.policy, proposed, windows, reads, inline=True)
+            return deciding.admit(self.policy, proposed, NOTHING_DONE, windows, reads, inline=True)
 
         resource, admissions = f"payment:{self.payment_id}", ledger.of(self.binding.tenant).admissions
         return await admissions.admit(

@@ -19,6 +19,7 @@ from ledger.approvals import Verdict
 from ledger.data_keys import KeyDestroyed
 from ledger.ledger import Ledger
 from ledger.records import CallRecord
+from policy.model import NOTHING_DONE
 from schemas.calls import Call
 from schemas.codes import Code
 from schemas.decisions import PolicyDecision
@@ -244,7 +245,7 @@ async def test_a_resource_is_guarded_across_tools(ledger: Ledger, database: str)
             def decide(call: Call, reads: Reads, resource: str, made: PolicyDecision) -> Admitted:
                 if reads.reserved + 6_000 <= 10_000:
                     return took(call, made, {resource: 6_000})
-                return deciding.refused(call, made.model_copy(update={"code": Code.REFUND_EXCEEDS_PAID}), {}, {})
+                return deciding.refused(call, made.model_copy(update={"code": Code.REFUND_EXCEEDS_PAID}), NOTHING_DONE)
 
             now = datetime.now(UTC)
             records = await asyncio.gather(

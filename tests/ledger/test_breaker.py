@@ -12,7 +12,7 @@ from activities.outcomes import after_attempt
 from ledger.ledger import Ledger
 from ledger.records import CallRecord
 from ledger.switches import Reach, stream_of
-from policy.model import Policy
+from policy.model import NOTHING_DONE, Policy
 from schemas.codes import Code
 from schemas.effects import Failed
 from schemas.events import BreakerTripped, SwitchChanged
@@ -157,7 +157,7 @@ async def test_a_dry_run_trips_nothing(shop: Shop) -> None:
     tool = shop.policy.tool(TOOL)
     windows = deciding.windows_for(tool, proposed)
     reads = await shop.ledger.of(shop.tenant).admissions.preview(proposed.call, windows, None, datetime.now(UTC))
-    decision = deciding.evaluate(shop.policy, proposed, *deciding.counted(tool, reads), reads.reserved)
+    decision = deciding.evaluate(shop.policy, proposed, NOTHING_DONE, *deciding.counted(tool, reads), reads.reserved)
     assert (decision.verdict, decision.rule, decision.code) == ("refuse", "breaker", OFF)
     assert await shop.ledger.switches.off(shop.tenant) == []
 

@@ -20,6 +20,7 @@ from activities.outcomes import after_attempt
 from ledger.admission import TENANT, AlreadyAdmitted, Reads, Usage, Window
 from ledger.ledger import Ledger
 from ledger.records import CallRecord
+from policy.model import NOTHING_DONE
 from schemas.codes import Code
 from schemas.effects import Confirmed, Failed
 from schemas.replies import Reply
@@ -338,7 +339,7 @@ def test_nothing_is_kept_of_a_principal() -> None:
         proposed = Refund(100, "pay_1", new_binding(customer_id=f"cus_{n}", agent_id=f"agent-{n}")).proposed
         windows = deciding.windows_for(POLICY.tool(TOOL), proposed)
         usage = {window.name: Usage(0, 0, None) for window in windows}
-        admitted = deciding.admit(POLICY, proposed, windows, Reads(NOON, 0, usage), inline=True)
+        admitted = deciding.admit(POLICY, proposed, NOTHING_DONE, windows, Reads(NOON, 0, usage), inline=True)
         assert admitted.events[-1].type == "effect.intended"
 
     for n in range(200):

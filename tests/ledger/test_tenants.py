@@ -364,6 +364,7 @@ async def test_an_admission_takes_six_round_trips(counted: tuple[Ledger, list[st
     """One for the run; begin, locks, reads, insert, commit. Nothing when the connection is taken or goes back."""
     ledger, sent = counted
     binding, other = new_binding(), new_binding()
+    await ledger.admissions.run(binding.run_id, "")
     await Refund(1_000, binding=binding).admit(ledger)
     sent.clear()
     await ledger.admissions.run(binding.run_id, "")

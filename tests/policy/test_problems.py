@@ -6,7 +6,7 @@ from policy.load import load_policy
 from tests.policy.refunds import Write
 from tests.policy.texts import HEAD, TAIL, VOCABULARIES, problems, rule
 
-NAMES = "args, facts, totals, thresholds"
+NAMES = "args, facts, run, totals, thresholds"
 FACTS = (
     "facts.order.age_minutes, facts.order.disputed, facts.order.nickname, facts.order.status, facts.order.tags, "
     "facts.previous.age_minutes, facts.previous.disputed, facts.previous.nickname, facts.previous.status, "
@@ -217,8 +217,8 @@ def test_a_tool_that_only_reads_is_answered_at_once(write: Write) -> None:
         (
             "limits: [{name: all, per: everyone, max: 1}]",
             [
-                "issue_refund / limits / all / per: must be 'run', 'customer', 'order', 'agent', 'agent_amount', "
-                "'tool', 'tenant' or 'repeat'"
+                "issue_refund / limits / all / per: must be 'run', 'turn', 'customer', 'order', 'agent', "
+                "'agent_amount', 'tool', 'tenant' or 'repeat'"
             ],
         ),
     ],

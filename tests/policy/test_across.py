@@ -1,0 +1,144 @@
+"""Rules for every tool of a kind, and what a run has touched."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from policy.decide import decide
+from policy.document import kinds_of
+from policy.load import DEFAULT_POLICY, load_policy
+from policy.model import Policy, Proposal
+from policy.problems import PolicyError
+from policy.vocabulary import Vocabulary
+from runtime.policy import load_checked
+from schemas.base import Model
+from schemas.calls import RunFacts
+from schemas.codes import Code
+from schemas.tools import CapabilityClass, Manifest
+from tools.catalog import Catalog
+
+OUTWARD: tuple[CapabilityClass, ...] = ("external_communication", "write_side_effect")
+PRIVATE_AND_UNTRUSTED = RunFacts(tools=("lookup_orders", "read_ticket"), touched=("read_private", "read_untrusted"))
+
+POLICY = """
+name: test
+defaults: {approvers: finance, deadline: 24h}
+across:
+  class:external_communication:
+    rules:
+      - name: outward
+        refuse: UNSAFE_CHAIN
+        when: '"read_private" in run.touched && "read_untrusted" in run.touched'
+        because: the run has read private data and text that strangers wrote
+  reversibility:irreversible:
+    totals: {turn: {per: turn, of: count}}
+    rules:
+      - {name: chained, hold: finance, when: totals.turn > 0, because: another call of the turn did something for good}
+tools:
+  send_message:
+    otherwise: free
+  fetch_page:
+    otherwise: free
+  cancel_order:
+    otherwise: free
+"""
+
+
+class Nothing(Model):
+    pass
+
+
+def _writing(*classes: CapabilityClass) -> Vocabulary:
+    schema = Nothing.model_json_schema()
+    return Vocabulary.of(schema, schema, classes=classes, kinds=kinds_of(classes, "irreversible"))
+
+
+VOCABULARIES = {
+    "send_message": _writing(*OUTWARD),
+    "fetch_page": Vocabulary.of(
+        Nothing.model_json_schema(),
+        classes=["read_untrusted", "external_communication"],
+        kinds=kinds_of(["read_untrusted", "external_communication"], "reversible"),
+    ),
+    "cancel_order": Vocabulary.of(
+        Nothing.model_json_schema(), Nothing.model_json_schema(), kinds=kinds_of(["write_side_effect"], "reversible")
+    ),
+}
+
+
+@pytest.fixture
+def policy(write: Callable[[str], Path]) -> Policy:
+    return load_policy(write(POLICY), VOCABULARIES)
+
+
+def _proposal(tool: str, run: RunFacts, *, turn: int = 0, writes: bool = True) -> Proposal:
+    manifest = Manifest.model_construct(name=tool, risk="low", writes=writes)
+    return Proposal(tool=tool, manifest=manifest, arguments={}, run=run, totals={"turn": turn})
+
+
+@pytest.mark.parametrize("tool", ["send_message", "fetch_page"])
+def test_every_tool_of_the_kind_has_its_rules(policy: Policy, tool: str) -> None:
+    decision = decide(policy, _proposal(tool, PRIVATE_AND_UNTRUSTED))
+    assert (decision.verdict, decision.rule, decision.code) == ("refuse", "outward", Code.UNSAFE_CHAIN)
+
+
+@pytest.mark.parametrize("touched", [(), ("read_private",), ("read_untrusted",)])
+def test_one_without_the_other_is_no_chain(policy: Policy, touched: tuple[CapabilityClass, ...]) -> None:
+    assert decide(policy, _proposal("send_message", RunFacts(touched=touched))).verdict == "free"
+
+
+def test_other_kinds_are_left_alone(policy: Policy) -> None:
+    assert decide(policy, _proposal("cancel_order", PRIVATE_AND_UNTRUSTED, turn=1)).verdict == "free"
+
+
+def test_a_second_one_of_a_turn_waits(policy: Policy) -> None:
+    assert decide(policy, _proposal("send_message", RunFacts(), turn=1)).rule == "chained"
+    assert decide(policy, _proposal("send_message", RunFacts(), turn=0)).verdict == "free"
+
+
+def test_a_tool_may_be_taken_out(write: Callable[[str], Path]) -> None:
+    text = POLICY.replace("  send_message:\n", "  send_message:\n    without: [outward]\n")
+    taken_out = load_policy(write(text), VOCABULARIES)
+    assert decide(taken_out, _proposal("send_message", PRIVATE_AND_UNTRUSTED)).verdict == "free"
+    assert decide(taken_out, _proposal("send_message", PRIVATE_AND_UNTRUSTED, turn=1)).rule == "chained"
+    assert decide(taken_out, _proposal("fetch_page", PRIVATE_AND_UNTRUSTED)).rule == "outward"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ("class:external_communication", "class:external", "must be class:NAME or reversibility:NAME"),
+        ("run.touched &&", "run.touchd &&", "run.touchd is not known; there is run.tools, run.touched"),
+        (
+            "  cancel_order:\n",
+            "  cancel_order:\n    without: [outward]\n",
+            "without: no rule across its kinds is outward",
+        ),
+        (
+            "  send_message:\n",
+            "  send_message:\n    totals: {turn: {per: run, of: count}}\n",
+            "turn is a name in reversibility:irreversible already",
+        ),
+        ("name: chained", "name: outward", "two rules or limits have this name"),
+        ("totals.turn > 0", "args.amount > 0", "args.amount is not known"),
+    ],
+)
+def test_what_is_wrong(write: Callable[[str], Path], before: str, after: str, problem: str) -> None:
+    assert before in POLICY
+    with pytest.raises(PolicyError) as raised:
+        load_policy(write(POLICY.replace(before, after, 1)), VOCABULARIES)
+    assert problem.removeprefix("must be ") in str(raised.value)
+
+
+def test_it_is_part_of_the_version(write: Callable[[str], Path], policy: Policy) -> None:
+    other = load_policy(write(POLICY.replace("totals.turn > 0", "totals.turn > 1")), VOCABULARIES)
+    assert other.version != policy.version
+
+
+def test_the_default_policy_lets_money_move_once_a_turn() -> None:
+    policy = load_checked(DEFAULT_POLICY, Catalog.load())
+    refund = policy.tool("issue_refund")
+    assert refund is not None
+    assert refund.holds[0].name == "chained"
+    assert [each.per for each in refund.totals if each.name == "turn"] == ["turn"]
