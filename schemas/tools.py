@@ -24,7 +24,7 @@ CapabilityClass = Literal[
 ]
 READING: frozenset[CapabilityClass] = frozenset(("read_public", "read_private", "read_untrusted", "credential_use"))
 """The classes that say what is read, and none that something is changed."""
-OF_READS: frozenset[CapabilityClass] = READING | {"external_communication", "browser_or_code"}
+OF_READS: frozenset[CapabilityClass] = READING.union(("external_communication", "browser_or_code"))
 """The classes that a tool may have which changes nothing: an address that is fetched goes out, too."""
 # Which worker holds the credential that the tool's effect needs; "none" runs beside the workflow.
 Queue = Literal["payments", "orders", "messages"]

@@ -15,9 +15,10 @@ from runtime.policy import load_checked
 from schemas.base import Model
 from schemas.calls import RunFacts
 from schemas.codes import Code
-from schemas.tools import CapabilityClass, Manifest
+from schemas.tools import CapabilityClass
 from tools.catalog import Catalog
 
+CATALOG = Catalog.load()
 OUTWARD: tuple[CapabilityClass, ...] = ("external_communication", "write_side_effect")
 PRIVATE_AND_UNTRUSTED = RunFacts(tools=("lookup_orders", "read_ticket"), touched=("read_private", "read_untrusted"))
 
@@ -72,8 +73,10 @@ def policy(write: Callable[[str], Path]) -> Policy:
     return load_policy(write(POLICY), VOCABULARIES)
 
 
-def _proposal(tool: str, run: RunFacts, *, turn: int = 0, writes: bool = True) -> Proposal:
-    manifest = Manifest.model_construct(name=tool, risk="low", writes=writes)
+def _proposal(tool: str, run: RunFacts, *, turn: int = 0) -> Proposal:
+    known = CATALOG.get("cancel_order")
+    assert known is not None
+    manifest = known.manifest.model_copy(update={"name": tool})
     return Proposal(tool=tool, manifest=manifest, arguments={}, run=run, totals={"turn": turn})
 
 
@@ -137,7 +140,7 @@ def test_it_is_part_of_the_version(write: Callable[[str], Path], policy: Policy)
 
 
 def test_the_default_policy_lets_money_move_once_a_turn() -> None:
-    policy = load_checked(DEFAULT_POLICY, Catalog.load())
+    policy = load_checked(DEFAULT_POLICY, CATALOG)
     refund = policy.tool("issue_refund")
     assert refund is not None
     assert refund.holds[0].name == "chained"
