@@ -16,12 +16,12 @@ from ledger.admission import Usage as Counted
 from policy.decide import decide
 from policy.document import ToolText
 from policy.load import DEFAULT_POLICY
-from policy.model import BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT, Policy, Proposal, Usage
+from policy.model import BREAKER, NOTHING_DONE, PARKED_PER_AGENT, PARKED_PER_TENANT, Policy, Proposal, Usage
 from policy.resolve import resolve
 from runtime.policy import load_checked
 from runtime.testing.cases import RedCase, Refused
 from runtime.testing.hostile import hostile_arguments
-from schemas.calls import Binding, Call
+from schemas.calls import Binding, Call, RunFacts
 from schemas.canonical import digest
 from schemas.codes import Code
 from schemas.decisions import PolicyDecision
@@ -69,20 +69,23 @@ class ToolUnderTest:
         taken = self._validated(arguments)
         return taken if isinstance(taken, Refusal) else None
 
-    def decide(self, arguments: Values, facts: Values | None = None, **totals: int) -> PolicyDecision:
+    def decide(
+        self, arguments: Values, facts: Values | None = None, run: RunFacts = NOTHING_DONE, **totals: int
+    ) -> PolicyDecision:
         """What the policy says about a call on these facts, with nothing counted beside the `totals` that are named.
+        `run`: what its run did before.
 
         `facts_at` is now where it is left out. Raises AssertionError for arguments that are not taken, ValidationError
         for facts that the tool does not read so.
         """
         if not isinstance(self._entry.tool, WriteTool):
-            return deciding.decide_read(self._policy, self._call(arguments), self._entry)
+            return deciding.decide_read(self._policy, self._call(arguments), self._entry, run)
         proposed = self._proposed(arguments, facts or {})
         tool = self._policy.tool(self.manifest.name)
         limits = [limit.name for limit in tool.limits] if tool else []
         nothing = {name: Usage(0) for name in (*limits, BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT)}
         zero = {each.name: 0 for each in (tool.totals if tool else ())}
-        return deciding.evaluate(self._policy, proposed, zero | totals, nothing, 0)
+        return deciding.evaluate(self._policy, proposed, run, zero | totals, nothing, 0)
 
     def red_cases(self, call: Values, facts: Values | None = None) -> list[RedCase]:
         """What must not be possible with this tool. `call` is one that is right, `facts` what it is decided on; without
@@ -162,7 +165,7 @@ class ToolUnderTest:
         windows = deciding.windows_for(self._policy.tool(self.manifest.name), proposed)
         usage = {window.name: Counted(0, 0, None) for window in windows}
         reads = Reads(datetime.now(UTC), 0, usage, switched_off=switch)
-        admitted = deciding.admit(self._policy, proposed, windows, reads, inline=True)
+        admitted = deciding.admit(self._policy, proposed, NOTHING_DONE, windows, reads, inline=True)
         settled = admitted.events[-1]
         if settled.type != "call.settled":
             return f"ends in {settled.type}"
