@@ -60,9 +60,9 @@ class ToolUnderTest:
 
     @property
     def rules(self) -> frozenset[str]:
-        """The names of the rules that decide about it."""
-        tool = self._policy.tool(self.manifest.name)
-        return frozenset() if tool is None else frozenset(rule.name for rule in (*tool.refusals, *tool.holds))
+        """The names of the rules that decide about it, without those across all tools of its kinds."""
+        said = self._policy.document.tools.get(self.manifest.name)
+        return frozenset(rule.name for rule in said.rules) if said else frozenset()
 
     def refusal(self, arguments: Values) -> Refusal | None:
         """Why arguments are not taken; None where they are. A write's key is given where it is left out."""

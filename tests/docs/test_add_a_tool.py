@@ -39,7 +39,7 @@ def test_the_policy_takes_the_sections_beside_them_into_its_version(catalog: Cat
     sending, tracking = policy.tool("send_money"), policy.tool("track_order")
     assert sending is not None
     assert tracking is not None
-    assert [rule.name for rule in sending.holds] == ["over_threshold", "new_recipient"]
+    assert [rule.name for rule in sending.holds] == ["chained", "over_threshold", "new_recipient"]
     assert tracking.otherwise == "free"
     assert policy.version != load_checked(DEFAULT_POLICY, Catalog.load()).version
     assert set(policy.document.tools) >= {"send_money", "track_order"}
