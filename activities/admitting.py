@@ -6,7 +6,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities import deciding
+from activities import deciding, shadowing
 from activities.deciding import Proposed
 from activities.diagnosing import Account, followed_step
 from activities.effects import Effects
@@ -155,13 +155,15 @@ class Admission:
             admitted = deciding.refused(call, decision, did)
             return await services.here.admissions.record(call, admitted, facts_since), 0.0
         windows = deciding.windows_for(policy.tool(call.tool), proposed)
+        candidate = services.shadow
 
         def decide(reads: Reads) -> Admitted:
             nonlocal permit_until
             permit_until = reads.permit_until
             if counted is None:
                 deciding.contend(proposed, reads)
-            return deciding.admit(policy, proposed, did, windows, reads, inline=services.inline)
+            shadow = shadowing.said(candidate, proposed, did, reads)
+            return deciding.admit(policy, proposed, did, windows, reads, inline=services.inline, shadow=shadow)
 
         record = await services.here.admissions.admit(
             call,
@@ -171,6 +173,7 @@ class Admission:
             decide,
             proposed.switches,
             counted or (),
+            beside=shadowing.windows_beside(candidate, proposed),
         )
         return record, permit_until
 
@@ -186,8 +189,9 @@ class Admission:
         trail: Trail,
     ) -> Admitted:
         decision = deciding.decide_read(policy, call, entry, did)
+        shadow = shadowing.said_of_read(self._services.shadow, call, entry, did)
         if decision.verdict != "free":
-            return deciding.refused(call, decision, did)
+            return deciding.refused(call, decision, did, shadow=shadow)
         trail.mark("authorised")
         with trail.during("read"), self._services.outside(entry, call.binding.tenant) as systems:
             if isinstance(tool, ForeseeingTool):
@@ -195,7 +199,7 @@ class Admission:
             else:
                 found = await tool.read(arguments, call.binding, systems)
         if isinstance(found, Refusal):
-            return deciding.refused(call, deciding.refused_by_facts(policy, found), did)
+            return deciding.refused(call, deciding.refused_by_facts(policy, found), did, shadow=shadow)
         try:
             result = capped(found.model_dump(mode="json", exclude_none=True), entry.manifest)
         except ResultTooLargeError:
@@ -207,4 +211,5 @@ class Admission:
             result,
             code=Code.NO_RESULTS if tool.is_empty(found) else Code.OK,
             done=tool.done(arguments, found),
+            shadow=shadow,
         )

@@ -27,7 +27,7 @@ from schemas.base import Model
 from schemas.calls import Call, RunFacts
 from schemas.canonical import digest
 from schemas.codes import REGISTRY, Code
-from schemas.decisions import Approval, Claim, PolicyDecision
+from schemas.decisions import Approval, Claim, PolicyDecision, ShadowDecision
 from schemas.effects import Effect
 from schemas.events import (
     ApprovalRequested,
@@ -196,9 +196,11 @@ def refused_by_facts(policy: Policy, refusal: Refusal) -> PolicyDecision:
     )
 
 
-def refused(call: Call, decision: PolicyDecision, run: RunFacts, *more: Event) -> Admitted:
+def refused(
+    call: Call, decision: PolicyDecision, run: RunFacts, *more: Event, shadow: ShadowDecision | None = None
+) -> Admitted:
     """A call that ends here, its facts unread; `more` happened with that."""
-    return _ended(call, CallDecided(decision=decision, facts={}, totals={}, run=run), *more)
+    return _ended(call, CallDecided(decision=decision, facts={}, totals={}, run=run, shadow=shadow), *more)
 
 
 def _ended(call: Call, decided: CallDecided, *more: Event) -> Admitted:
@@ -225,9 +227,16 @@ def _tripped(proposed: Proposed, tool: PolicyTool, decided: CallDecided) -> Admi
 
 
 def admit(
-    policy: Policy, proposed: Proposed, run: RunFacts, windows: list[Window], reads: Reads, *, inline: bool
+    policy: Policy,
+    proposed: Proposed,
+    run: RunFacts,
+    windows: list[Window],
+    reads: Reads,
+    *,
+    inline: bool,
+    shadow: ShadowDecision | None = None,
 ) -> Admitted:
-    """What becomes of a new write."""
+    """What becomes of a new write. `shadow` is written down beside it."""
     call, tool = proposed.call, policy.tool(proposed.call.tool)
     totals, usage = counted(tool, reads)
     if reads.switched_off is not None:
@@ -244,6 +253,7 @@ def admit(
         usage={name: each.used for name, each in usage.items()},
         claim=_left(proposed, reads.reserved),
         run=run,
+        shadow=shadow,
     )
     if not runs and decision.rule == BREAKER and tool is not None:
         return _tripped(proposed, tool, decided)
@@ -398,13 +408,20 @@ def decide_read(policy: Policy, call: Call, entry: Entry, run: RunFacts) -> Poli
 
 
 def answered(
-    call: Call, decision: PolicyDecision, run: RunFacts, result: dict[str, JsonValue], *, code: Code, done: str
+    call: Call,
+    decision: PolicyDecision,
+    run: RunFacts,
+    result: dict[str, JsonValue],
+    *,
+    code: Code,
+    done: str,
+    shadow: ShadowDecision | None = None,
 ) -> Admitted:
     """A read that was answered."""
     said = Explanation(values={"done": done})
     events: list[Event] = [
         CallProposed(call=call),
-        CallDecided(decision=decision, facts={}, totals={}, run=run),
+        CallDecided(decision=decision, facts={}, totals={}, run=run, shadow=shadow),
         CallSettled(status="executed", code=code, explanation=said, result=result),
     ]
     return Admitted(events)

@@ -18,6 +18,7 @@ from ledger.records import CallRecord
 from ledger.signing import DecisionVerifier
 from notices.registry import Telling
 from policy.in_force import InForce
+from policy.model import Policy
 from schemas.ids import tenant_of
 from tools.catalog import Catalog, Entry
 
@@ -37,6 +38,7 @@ class Services:
     approved calls, effects run on the task queue `{task_queue}-{manifest.queue}`.
     `systems` is None where no credential is held: calls are admitted on their effects' queue then.
     `tenant` is whose operators find what belongs to no tenant.
+    `shadow` is a candidate that is asked beside the policy in force; what it says is written down, and that is all.
     `telling` is what notices are sent with, where this process serves the queue of messages.
     `committed` is called with the workflow id of each call that this process just moved on, `reached` at each crash
     point, which outside of the fault machine is nothing.
@@ -54,6 +56,7 @@ class Services:
     patience: Patience = field(default_factory=Patience)
     reached: Callable[[CrashPoint], None] = lambda point: None
     telling: Telling | None = None
+    shadow: Policy | None = None
 
     @property
     def here(self) -> TenantLedger:

@@ -155,9 +155,11 @@ class Admissions:
         decide: Callable[[Reads], Admitted],
         switches: Sequence[str] = (),
         counted: Sequence[str] = (),
+        beside: Sequence[Window] = (),
     ) -> CallRecord:
         """Count under locks, let `decide` (pure) say what becomes of the call, and record it. `switches` are those that
-        cover it, `counted` the calls whose effects the facts already contain.
+        cover it, `counted` the calls whose effects the facts already contain. What is counted `beside`, nothing waits
+        for.
 
         Raises AlreadyAdmitted, RunRevoked and RequestIdTaken.
 
@@ -175,7 +177,8 @@ class Admissions:
                     customer = customer_lock(call.binding.tenant, call.binding.customer_id)
                     locks = _lock_keys(call, windows, resource, parking=True)
                     await connection.execute(_SQL["lock_subjects"], locks, customer)
-                    reads = await self._reads(connection, call, windows, resource, facts_since, switches, counted)
+                    every = [*windows, *beside]
+                    reads = await self._reads(connection, call, every, resource, facts_since, switches, counted)
                     admitted = decide(reads)
                     return await self._insert(connection, call, admitted, reads.now)
         except asyncpg.UniqueViolationError:

@@ -23,6 +23,7 @@ from schemas.proofs import is_stricter
 # Every call that counts against the one counts against those beside it too.
 _WITHIN: dict[Scope, tuple[Scope, ...]] = {
     "run": ("agent", "tool", "tenant"),
+    "turn": (),
     "agent_amount": ("agent", "tool", "tenant"),
     "agent": ("tool", "tenant"),
     "repeat": ("customer", "tool", "tenant"),

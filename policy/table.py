@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from policy.document import Breaker, Defaults, Limit, PolicyDocument, RuleText, ToolText, format_duration
+from policy.document import AcrossText, Breaker, Defaults, Limit, PolicyDocument, RuleText, ToolText, format_duration
 from schemas.codes import Code
 
 
@@ -45,7 +45,13 @@ def decisions_of(name: str, tool: ToolText, defaults: Defaults) -> Iterator[Row]
     yield Row(name, "otherwise", tool.otherwise)
 
 
-def numbers_of(name: str, tool: ToolText) -> Iterator[Row]:
+def across(kind: str, text: AcrossText, defaults: Defaults) -> Iterator[Row]:
+    """What holds for every tool of a kind, before what is said of the tool itself."""
+    for rule in text.rules:
+        yield _refusal(kind, rule) if rule.refuse is not None else _hold(kind, rule, defaults)
+
+
+def numbers_of(name: str, tool: ToolText | AcrossText) -> Iterator[Row]:
     """What conditions of the tool read of the policy itself."""
     for threshold, value in tool.thresholds.items():
         yield Row(name, f"thresholds.{threshold}", str(value))
@@ -79,7 +85,12 @@ def differences(before: PolicyDocument | None, after: PolicyDocument) -> list[Di
 
 def _rows(document: PolicyDocument) -> Iterator[Row]:
     yield from for_all(document.defaults)
+    for kind, text in document.across.items():
+        yield from across(kind, text, document.defaults)
+        yield from numbers_of(kind, text)
     for name, tool in document.tools.items():
+        if tool.without:
+            yield Row(name, "rules across its kinds that do not hold", ", ".join(tool.without))
         yield from decisions_of(name, tool, document.defaults)
         yield from numbers_of(name, tool)
         yield Row(name, "an effect that is not there", "send again" if tool.when_absent == "resend" else "ask a person")

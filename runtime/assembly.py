@@ -34,7 +34,7 @@ from runtime.credentials import VaultCredentials
 from runtime.denials import Denials
 from runtime.master import master_key
 from runtime.notices import notices_file, open_telling
-from runtime.policy import PUBLISHED, in_force
+from runtime.policy import PUBLISHED, candidate, in_force
 from runtime.settings import Settings, SettingsError
 from schemas.tools import EFFECT_QUEUES, WorkerQueue
 from tools.catalog import Catalog
@@ -138,6 +138,7 @@ async def activity_services(
             patience=Patience(timedelta(seconds=settings.absence_seconds), timedelta(seconds=settings.review_seconds)),
             reached=crash_at(settings.crash_points),
             telling=telling,
+            shadow=await candidate(settings.shadow_policy, core.ledger.policies, core.catalog),
         )
 
 

@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     policy: Path = DEFAULT_POLICY
     """A policy file, or a folder of them; or `published`: the policy that `counterseal policy publish` or people put in
     force, which running processes take up within a second."""
+    shadow_policy: Path | None = None
+    """A candidate that is asked beside the policy in force, about the same calls: a file, a folder, or the version of
+    one that the ledger keeps. What it says is written down, and nothing comes of it."""
     tools_path: Path | None = None
     """A folder with a team's own tools."""
 

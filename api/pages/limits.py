@@ -20,6 +20,7 @@ _NEARLY = 80
 
 _WHOSE: dict[Scope, str] = {
     "run": "each run",
+    "turn": "each turn of a run",
     "customer": "each customer",
     "order": "each order",
     "agent": "each agent",

@@ -13,7 +13,7 @@ from rich.text import Text
 from policy.load import DEFAULT_POLICY
 from policy.model import Policy
 from policy.problems import PolicyError
-from policy.table import Row, decisions_of, differences, for_all, numbers_of
+from policy.table import Row, across, decisions_of, differences, for_all, numbers_of
 from runtime.cli import policy_changes
 from runtime.cli.connecting import DataOption
 from runtime.cli.policy_reading import (
@@ -27,6 +27,7 @@ from runtime.cli.policy_reading import (
     print_differences,
     read,
 )
+from runtime.cli.policy_shadow import shadow
 from runtime.policy import PUBLISHED
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Show, check or change a policy.")
@@ -116,15 +117,23 @@ def _table(policy: Policy) -> Table:
     table.add_column("Tool", no_wrap=True)
     for heading in ("Rule", "Decision", "When", "Because"):
         table.add_column(heading, overflow="fold")
+    defaults = policy.document.defaults
+    for kind, text in policy.document.across.items():
+        _add(table, across(kind, text, defaults), numbers_of(kind, text))
     for name, tool in policy.document.tools.items():
-        label = name
-        for row in decisions_of(name, tool, policy.document.defaults):
-            table.add_row(label, *(Text(cell) for cell in row[1:]))
-            label = ""
-        if numbers := "\n".join(_number(row) for row in numbers_of(name, tool)):
-            table.add_row("", Text("where"), "", Text(numbers))
-        table.add_section()
+        _add(table, decisions_of(name, tool, defaults), numbers_of(name, tool))
     return table
+
+
+def _add(table: Table, rows: Iterable[Row], numbers: Iterable[Row]) -> None:
+    """What is decided about a tool, or about all of a kind."""
+    label = True
+    for row in rows:
+        table.add_row(row.tool if label else "", *(Text(cell) for cell in row[1:]))
+        label = False
+    if read := "\n".join(_number(row) for row in numbers):
+        table.add_row("", Text("where"), "", Text(read))
+    table.add_section()
 
 
 def _number(row: Row) -> str:
@@ -140,4 +149,5 @@ def _sentences(rows: Iterable[Row]) -> Iterator[str]:
         yield f"{row.rule[0].upper()}{row.rule[1:]}: {row.decision}."
 
 
+app.command(epilog="Example: counterseal policy shadow --since 2026-11-01")(shadow)
 policy_changes.register(app)
