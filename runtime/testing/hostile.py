@@ -1,9 +1,9 @@
 """Arguments that must not be taken, made of a tool's input schema."""
 
 from collections.abc import Iterator, Mapping
-from typing import cast
+from typing import Annotated, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, StringConstraints, TypeAdapter, ValidationError
 
 from tools.arguments import JsonSchema, options
 from tools.http.checking import BOUND
@@ -81,6 +81,17 @@ def _of_text(schema: JsonSchema, given: str | None, where: str) -> Iterator[tupl
         text = given or "0"
         if any(each.isdigit() for each in text) and "0-9" in str(schema.get("pattern", "0-9")):
             yield f"{where} with look-alike digits", text.translate(_LOOK_ALIKE)
-        yield f"{where} with a line break after it", text + "\n"
+        if not _takes(schema, text + "\n"):  # lines are meant, where it does
+            yield f"{where} with a line break after it", text + "\n"
         yield f"{where} with a NUL in it", text + "\0"
         yield f"{where} with an invisible character after it", text + "\u200b"
+
+
+def _takes(schema: JsonSchema, text: str) -> bool:
+    """Whether the pattern itself, not only its lack of an end, takes the whole text."""
+    whole = rf"\A(?:{schema.get('pattern', '.')})\z"
+    try:
+        TypeAdapter(Annotated[str, StringConstraints(pattern=whole)]).validate_python(text)
+    except ValidationError:
+        return False
+    return True

@@ -7,11 +7,13 @@ import pytest
 from policy.load import DEFAULT_POLICY
 from runtime.policy import load_checked
 from runtime.testing import RedCase, ToolUnderTest
+from runtime.testing.hostile import hostile_arguments
 from schemas.codes import Code
 from tests.tools.test_arguments import VALID
 from tools.arguments import validate
 from tools.catalog import Catalog
 from tools.protocol import Arguments
+from tools.texts import PRINTABLE, PRINTABLE_LINES
 
 CATALOG = Catalog.load()
 POLICY = load_checked(DEFAULT_POLICY, CATALOG)
@@ -83,6 +85,17 @@ def test_every_kind_of_case_is_there() -> None:
         "blast_radius left out of the manifest",
         "a policy that does not name it",
     }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_tried"),
+    [("^[0-9]+$", True), ("^[0-9]+", True), (PRINTABLE, True), (PRINTABLE_LINES, False), ("^[0-9\n]+$", False)],
+)
+def test_a_line_break_is_hostile_where_the_pattern_means_none(pattern: str, is_tried: bool) -> None:
+    schema = {"properties": {"text": {"type": "string", "pattern": pattern}}}
+    tried = {name for name, _ in hostile_arguments(schema, {"text": "1"})}
+    assert ("text with a line break after it" in tried) is is_tried
+    assert "text with an invisible character after it" in tried
 
 
 class Careless(Catalog):

@@ -7,13 +7,10 @@ from pydantic import Field, JsonValue, StringConstraints
 from schemas.base import Model
 from schemas.facts import Address
 from tools.orders import OrderArguments, OrderChangeFacts, OrderChangeTool, OrderTarget
+from tools.texts import PRINTABLE
 
-# Printable on a label: no control, zero-width, line-separating or direction-changing characters. Written so that
-# every dialect of regular expressions that reads the JSON Schema understands it.
-_PRINTABLE = r"^[^\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+$"
-
-Line = Annotated[str, StringConstraints(min_length=1, max_length=120, pattern=_PRINTABLE)]
-Place = Annotated[str, StringConstraints(min_length=1, max_length=80, pattern=_PRINTABLE)]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=120, pattern=PRINTABLE)]
+Place = Annotated[str, StringConstraints(min_length=1, max_length=80, pattern=PRINTABLE)]
 
 
 class AddressArguments(Model):

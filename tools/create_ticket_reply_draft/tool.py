@@ -10,6 +10,7 @@ from schemas.base import Model
 from schemas.calls import Binding
 from schemas.effects import Effect
 from tools.protocol import Refusal, WriteArguments
+from tools.texts import PRINTABLE_LINES
 from tools.tickets import (
     ReplyTarget,
     TicketFacts,
@@ -21,14 +22,11 @@ from tools.tickets import (
     ticket_facts,
 )
 
-# No control characters beside line ends and tabs, and none that hide or turn text around.
-_WORDS = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+$"
-
 
 class CreateTicketReplyDraftArguments(WriteArguments):
     ticket_id: Annotated[TicketId, Field(description="The ticket, e.g. 7001")]
     body: Annotated[
-        Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=_WORDS)],
+        Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=PRINTABLE_LINES)],
         Field(description="The whole reply, as the customer will read it"),
     ]
 

@@ -9,6 +9,7 @@ from gateways.protocols import Systems
 from schemas.base import Model
 from schemas.calls import Binding
 from tools.protocol import Arguments, ReadTool, Refusal
+from tools.texts import PRINTABLE
 from tools.untrusted import Untrusted, UntrustedText, untrusted
 
 MAX_TEXT, MAX_TITLE = 1_500, 200
@@ -17,7 +18,7 @@ MAX_TEXT, MAX_TITLE = 1_500, 200
 class SearchHelpArticlesArguments(Arguments):
     query: Annotated[
         str,
-        StringConstraints(min_length=2, max_length=120, pattern=r"^[^\u0000-\u001f\u007f-\u009f]+$"),
+        StringConstraints(min_length=2, max_length=120, pattern=PRINTABLE),
         Field(description="A few words of what is looked for, e.g. return damaged item"),
     ]
     limit: Annotated[int, Field(ge=1, le=5, description="How many articles at most")] = 3
