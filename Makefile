@@ -17,7 +17,7 @@ export UV_HTTP_TIMEOUT ?= 180
 # The tests start hundreds of Python processes, and without kept bytecode each compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env browser peers demo up test suite chaos bench-ledger bench-pages lint types imports check format docs clean
+.PHONY: help env browser peers demo up test suite chaos bench-ledger bench-pages bench-backtest lint types imports check format docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench-ledger: env ## how fast the ledger is verified and appended to (EVENTS=100
 
 bench-pages: env ## how quickly pages are read from a ledger of many events (EVENTS=1000000)
 	@$(BIN)/python -m tests.bench.pages $(if $(EVENTS),--events $(EVENTS))
+
+bench-backtest: env ## how fast recorded calls are decided again (CALLS=200000)
+	@$(BIN)/python -m tests.bench.backtest $(if $(CALLS),--calls $(CALLS))
 
 check: lint types imports ## the quick checks: lint, types, import directions
 

@@ -5,34 +5,33 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 
-from ledger.admission import TENANT, TURN, Reads, Window
+from ledger.admission import Reads, Window
 from policy.model import BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT, Counter, PolicyTool, Usage
 from schemas.calls import Call
-from schemas.canonical import digest
 from schemas.decisions import Claim
+from schemas.subjects import TENANT, Countable, subject_of
 
 
 def windows(
     policy_tool: PolicyTool | None, call: Call, does: Mapping[str, JsonValue], claim: Claim | None
 ) -> list[Window]:
-    """What to count against the binding of the call's run; never against a value of the agent's choosing, save the
-    order, which was checked to be the customer's, and what makes two calls alike: the amount, or all of `does`, the
-    arguments that say what is done."""
+    """What to count against for a call; `does`: its arguments that say what is to be done."""
     if policy_tool is None:
         return []
     binding = call.binding
-    subjects = {
-        "run": f"run:{binding.run_id}",
-        "turn": f"{TURN}{binding.run_id}:{call.trace_id or call.request_id}",
-        "tool": "tool",
-        "tenant": TENANT,
-        "customer": f"customer:{binding.customer_id}",
-        "agent": f"agent:{binding.agent_id}",
-        "agent_amount": f"agent:{binding.agent_id}:{_amount(claim)}",
-        "order": f"order:{does.get('order_id')}",
-        "repeat": f"repeat:{digest({**does, 'customer_id': binding.customer_id})}",
-    }
-    counted = [_window(counter, subjects[counter.per], claim) for counter in policy_tool.subjects_needed()]
+    countable = Countable(
+        run_id=binding.run_id,
+        request_id=call.request_id,
+        trace_id=call.trace_id,
+        customer_id=binding.customer_id,
+        agent_id=binding.agent_id,
+        does=does,
+        takes=None if claim is None else (claim.amount, claim.currency),
+    )
+    counted = [
+        _window(counter, subject_of(counter.per, countable, unasked=counter.unasked), claim)
+        for counter in policy_tool.subjects_needed()
+    ]
     measures = policy_tool.counted_for_tenant
     if TENANT not in {each.subject for each in counted} and ("count" in measures or ("amount" in measures and claim)):
         # Nothing is counted for this call by it, but the call is counted for other tools'.
@@ -40,15 +39,11 @@ def windows(
     return counted
 
 
-def _amount(claim: Claim | None) -> str:
-    return f"{claim.amount}:{claim.currency}" if claim else ""
-
-
 def _window(counter: Counter, subject: str, claim: Claim | None) -> Window:
     takes = 1 if counter.of == "count" else claim.amount if claim else 0
     return Window(
         counter.name,
-        f"unasked:{subject}" if counter.unasked else subject,
+        subject,
         counter.window_seconds,
         room=None if counter.max is None else counter.max - takes,
         of_amounts=counter.of == "amount",

@@ -394,16 +394,9 @@ def _asked_anew(policy: Policy, proposed: Proposed, details: CallDetails, reserv
 
 
 def decide_read(policy: Policy, call: Call, entry: Entry, run: RunFacts) -> PolicyDecision:
-    """What the policy says about a call that changes nothing; such a call is free or refused, it never waits."""
-    decision = decide.decide(
+    """What the policy says about a call that changes nothing."""
+    return decide.decide_read(
         policy, Proposal(tool=call.tool, manifest=entry.manifest, arguments=call.arguments, run=run)
-    )
-    if decision.verdict in ("free", "notify"):
-        return decision.model_copy(update={"verdict": "free"})
-    if decision.verdict == "refuse":
-        return decision
-    return decision.model_copy(
-        update={"verdict": "refuse", "code": Code.TOOL_NOT_AVAILABLE, "explanation": Explanation()}
     )
 
 

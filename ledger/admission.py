@@ -20,19 +20,11 @@ from ledger.streams import NO_CUSTOMER, append
 from ledger.switches import stream_of
 from schemas.calls import Binding, Call, Doing
 from schemas.events import BreakerTripped, Event, SwitchChanged
+from schemas.subjects import counted_for
 from schemas.switches import PERMIT
 
 _SQL = load("calls")
 _SWITCHES = load("switches")
-
-TENANT = "tenant"
-TURN = "turn:"
-ALL_TOOLS = "*"
-
-
-def counted_for(subject: str, tool: str) -> str:
-    """Whose calls count against a subject: those of the tool, or for a tenant or a turn those of every tool."""
-    return ALL_TOOLS if subject == TENANT or subject.startswith(TURN) else tool
 
 
 @dataclass(frozen=True, slots=True)

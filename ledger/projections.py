@@ -9,7 +9,6 @@ import asyncpg
 from cryptography.exceptions import InvalidTag
 from pydantic import ValidationError
 
-from ledger.admission import counted_for
 from ledger.cards import card_context, order_indexes, order_of, plain_columns
 from ledger.data_keys import DataKeys
 from ledger.decision_bodies import DecisionBody, body_of, decision_columns, decision_context
@@ -18,6 +17,7 @@ from ledger.keys import DataKey
 from ledger.records import CallDetails, details_context
 from schemas.base import Model
 from schemas.decisions import Approval
+from schemas.subjects import counted_for
 
 Table = Literal["calls", "approvals", "decisions", "views", "uses"]
 Row = dict[str, Any]

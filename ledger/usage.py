@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ledger.admission import ALL_TOOLS, TENANT
 from ledger.database import Pool
 from ledger.queries import load
 from ledger.records import trip_subject
+from schemas.subjects import ALL_TOOLS, TENANT
 
 _SQL = load("usage")
 

@@ -123,6 +123,18 @@ def decide(policy: Policy, proposal: Proposal) -> PolicyDecision:
     return decision if left is None else decision.model_copy(update={"attempts_remaining": left})
 
 
+def decide_read(policy: Policy, proposal: Proposal) -> PolicyDecision:
+    """What the policy says about a call that changes nothing; such a call is free or refused, it never waits."""
+    decision = decide(policy, proposal)
+    if decision.verdict == "notify":
+        return decision.model_copy(update={"verdict": "free"})
+    if decision.verdict != "hold":
+        return decision
+    return decision.model_copy(
+        update={"verdict": "refuse", "code": Code.TOOL_NOT_AVAILABLE, "explanation": Explanation()}
+    )
+
+
 def _decided(policy: Policy, proposal: Proposal) -> PolicyDecision:
     if proposal.manifest is None:
         return _held(policy, [_by_default(policy, NO_MANIFEST, "nothing is known about the tool")])

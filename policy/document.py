@@ -10,6 +10,7 @@ from schemas.base import Model
 from schemas.codes import Code
 from schemas.proofs import ProofLevel
 from schemas.replies import Verdict
+from schemas.subjects import Scope
 from schemas.switches import parse
 from schemas.tools import CapabilityClass, Group, Reversibility, ToolName
 
@@ -67,7 +68,6 @@ SwitchName = Annotated[str, BeforeValidator(_can_be_tripped)]
 Positive = Annotated[int, Field(ge=1, le=2**53 - 1)]
 People = Annotated[int, Field(ge=1, le=2)]
 Threshold = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
-Scope = Literal["run", "turn", "customer", "order", "agent", "agent_amount", "tool", "tenant", "repeat"]
 Measure = Literal["count", "amount"]
 WhenAbsent = Literal["resend", "review"]
 

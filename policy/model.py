@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
 from policy.conditions import Condition, Reads, Together
-from policy.document import Breaker, Limit, Measure, Parked, PolicyDocument, Scope, WhenAbsent
+from policy.document import Breaker, Limit, Measure, Parked, PolicyDocument, WhenAbsent
 from policy.problems import Problem
 from policy.wording import Wording
 from schemas.calls import RunFacts
@@ -15,6 +16,7 @@ from schemas.codes import Code
 from schemas.decisions import Claim
 from schemas.proofs import ProofLevel
 from schemas.replies import Explanation, Verdict
+from schemas.subjects import Scope
 from schemas.tools import Manifest
 
 # Names in `Proposal.usage` beside those of limits.
@@ -125,8 +127,7 @@ class Policy:
         return self.tools.get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """How much of a limit earlier calls have used; `retry_after_seconds` until enough of them have left the window."""
 
     used: int

@@ -6,13 +6,14 @@ from string import Formatter
 
 from policy.conditions import Condition, ConditionError, Reads, Together, compile_condition
 from policy.decide import RESERVED_NAMES
-from policy.document import Defaults, Limit, RuleText, Scope, ToolText
+from policy.document import Defaults, Limit, RuleText, ToolText
 from policy.model import Counter, Hold, PolicyTool, Refusal
 from policy.problems import Problem
 from policy.values import Path, nested
 from policy.vocabulary import RUN, SAMPLES, SCALARS, Kind, Vocabulary
 from policy.wording import Wording, parse_wording
 from schemas.codes import REGISTRY, Code
+from schemas.subjects import Scope
 
 _ROOTS = ("args", "facts", "run", "totals", "thresholds")
 

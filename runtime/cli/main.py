@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "vault": ("runtime.cli.vault", "Credentials of remote systems."),
     "notices": ("runtime.cli.notices", "What people were told, and trying a channel out."),
     "report": ("runtime.cli.report", "How gates do, and what became of refunds."),
-    "policy": ("runtime.cli.policy", "Show, check or change a policy."),
+    "policy": ("runtime.cli.policy", "Show, check, try out or change a policy."),
     "replay": ("runtime.cli.replay", "Run today's workflow code over recorded or live histories."),
 }
 

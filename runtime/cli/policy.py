@@ -14,7 +14,7 @@ from policy.load import DEFAULT_POLICY
 from policy.model import Policy
 from policy.problems import PolicyError
 from policy.table import Row, across, decisions_of, differences, for_all, numbers_of
-from runtime.cli import policy_changes
+from runtime.cli import policy_backtest, policy_changes
 from runtime.cli.connecting import DataOption
 from runtime.cli.policy_reading import (
     AsJson,
@@ -30,7 +30,7 @@ from runtime.cli.policy_reading import (
 from runtime.cli.policy_shadow import shadow
 from runtime.policy import PUBLISHED
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Show, check or change a policy.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Show, check, try out or change a policy.")
 
 
 @app.command(epilog="Example: counterseal policy check policies/refunds.yaml --strict")
@@ -110,6 +110,11 @@ def diff(
         print_differences(f"{before.version} → {after.version}", found)
     if found:
         raise typer.Exit(1)
+
+
+app.command("backtest", epilog="Example: counterseal policy backtest candidate.yaml --since 2026-11-01")(
+    policy_backtest.command
+)
 
 
 def _table(policy: Policy) -> Table:

@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 import ledger.admission
 from activities import deciding
 from activities.outcomes import after_attempt
-from ledger.admission import TENANT, AlreadyAdmitted, Reads, Usage, Window
+from ledger.admission import AlreadyAdmitted, Reads, Usage, Window
 from ledger.ledger import Ledger
 from ledger.records import CallRecord
 from policy.model import NOTHING_DONE
 from schemas.codes import Code
 from schemas.effects import Confirmed, Failed
 from schemas.replies import Reply
+from schemas.subjects import TENANT
 from tests.ledger.conftest import NOON
 from tests.ledger.policies import HOLD, small
 from tests.ledger.refunds import CATALOG, POLICY, TOOL, Refund, advance, decide, exchange, new_binding, took
@@ -323,7 +324,7 @@ async def test_a_run_is_told_before_its_last_attempt(ledger: Ledger) -> None:
 
 
 async def test_a_parked_call_tells_it_too_and_of_no_other_principal(ledger: Ledger, tmp_path: Path) -> None:
-    others = "limits: [{name: all, per: tool, max: 2}, {name: own, per: run, max: 3}]"
+    others = "limits: [{name: all, per: tool, window: 1h, max: 2}, {name: own, per: run, max: 3}]"
     policy, binding = small(tmp_path, others, HOLD), new_binding()
     reply = (await Refund(5_000, binding=binding, policy=policy).admit(ledger)).reply()
     assert (reply.code, reply.attempts_remaining) == (Code.PENDING_APPROVAL, 2)

@@ -1,0 +1,62 @@
+"""What calls are counted against: who or what, as one text. Pure."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from pydantic import JsonValue
+
+from schemas.canonical import digest
+
+Scope = Literal["run", "turn", "customer", "order", "agent", "agent_amount", "tool", "tenant", "repeat"]
+TENANT = "tenant"
+ALL_TOOLS = "*"
+_TURN = "turn:"
+
+
+class Countable(NamedTuple):
+    """What a call says of itself. `does`: its arguments that say what is to be done. `takes`: the minor units and the
+    currency of what it takes; None where it takes nothing."""
+
+    run_id: str
+    request_id: str
+    trace_id: str | None
+    customer_id: str
+    agent_id: str
+    does: Mapping[str, JsonValue]
+    takes: tuple[int, str] | None
+
+
+def subject_of(per: Scope, call: Countable, *, unasked: bool = False) -> str:
+    """Whom or what a call counts against: of the binding of its run, never a value of the agent's choosing, save the
+    order, which was checked to be the customer's, and what makes two calls alike: the amount, or all that it does.
+
+    `unasked`: among calls that nobody was asked about.
+    """
+    subject = _subject(per, call)
+    return f"unasked:{subject}" if unasked else subject
+
+
+def counted_for(subject: str, tool: str) -> str:
+    """Whose calls count against a subject: those of the tool, or for a tenant or a turn those of every tool."""
+    return ALL_TOOLS if subject == TENANT or subject.startswith(_TURN) else tool
+
+
+def _subject(per: Scope, call: Countable) -> str:
+    match per:
+        case "run":
+            return f"run:{call.run_id}"
+        case "turn":
+            return f"{_TURN}{call.run_id}:{call.trace_id or call.request_id}"
+        case "customer":
+            return f"customer:{call.customer_id}"
+        case "order":
+            return f"order:{call.does.get('order_id')}"
+        case "agent":
+            return f"agent:{call.agent_id}"
+        case "agent_amount":
+            amount = "" if call.takes is None else f"{call.takes[0]}:{call.takes[1]}"
+            return f"agent:{call.agent_id}:{amount}"
+        case "repeat":
+            return f"repeat:{digest({**call.does, 'customer_id': call.customer_id})}"
+        case "tool" | "tenant":
+            return per
