@@ -1,12 +1,17 @@
 """Serving one app in a process of its own."""
 
+import argparse
 import contextlib
+import json
+import os
 import signal
 import socket
-from collections.abc import Callable, Generator
+import sys
+from collections.abc import Callable, Generator, Sequence
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 
 
 class Server(uvicorn.Server):
@@ -30,3 +35,37 @@ class Server(uvicorn.Server):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
         yield
+
+
+def serve_keyed(
+    name: str, description: str, make: Callable[[str], ASGIApp], arguments: Sequence[str] | None = None
+) -> int:
+    """The program `python -m sandbox.<name>`; its exit status. The app is made with the key that callers have to show,
+    which the environment has as SANDBOX_<NAME>_KEY; one line of JSON says where it answers."""
+    parser = argparse.ArgumentParser(prog=f"python -m sandbox.{name}", description=description)
+    parser.add_argument("--port", type=int, default=0, help="0: a free one")
+    port: int = parser.parse_args(arguments).port
+    variable = f"SANDBOX_{name.upper()}_KEY"
+    key = os.environ.get(variable, "")
+    if not key:
+        return _fail(name, f"{variable} is needed: the key that callers have to show")
+    try:
+        with socket.create_server(("127.0.0.1", port)) as sock:
+            url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+            config = uvicorn.Config(
+                make(key), lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1
+            )
+            Server(config, lambda: _tell(url)).run(sockets=[sock])
+    except (OSError, OverflowError) as problem:
+        return _fail(name, f"cannot use port {port}: {type(problem).__name__}")
+    return 0
+
+
+def _tell(url: str) -> None:
+    sys.stdout.write(json.dumps({"url": url, "pid": os.getpid()}) + "\n")
+    sys.stdout.flush()
+
+
+def _fail(name: str, message: str) -> int:
+    sys.stderr.write(f"{name}: {message}\n")
+    return 1

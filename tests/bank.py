@@ -54,17 +54,24 @@ class BankAt:
 @contextmanager
 def bank_process() -> Generator[BankAt]:
     """A bank on a real socket, which knows nobody yet."""
+    with sandbox_program("bank", KEY) as url:
+        yield BankAt(url)
+
+
+@contextmanager
+def sandbox_program(name: str, key: str) -> Generator[str]:
+    """The URL of `python -m sandbox.<name>`, whose callers show that key."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "sandbox.bank"],
+        [sys.executable, "-m", f"sandbox.{name}"],
         cwd=Path(__file__).parents[1],
-        env={**os.environ, "SANDBOX_BANK_KEY": KEY},
+        env={**os.environ, f"SANDBOX_{name.upper()}_KEY": key},
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
         assert process.stdout is not None
         with process.stdout as said:
-            yield BankAt(json.loads(said.readline())["url"])
+            yield json.loads(said.readline())["url"]
     finally:
         process.terminate()
         process.wait(10)

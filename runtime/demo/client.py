@@ -65,10 +65,13 @@ class AgentApi:
         *,
         dry_run: bool = False,
         wait_seconds: int = 20,
+        traceparent: str | None = None,
     ) -> Answer:
-        """Call a tool, and wait at most so long for it to settle or park. Raises ApiProblem."""
+        """Call a tool, and wait at most so long for it to settle or park. `traceparent` (W3C Trace Context) says which
+        turn of the agent's it belongs to. Raises ApiProblem."""
         body = {"tool": tool, "arguments": dict(arguments), "dry_run": dry_run}
-        return await self._answer("POST", "/v1/tool-calls", run_token, wait_seconds, json=body)
+        headers = {"traceparent": traceparent} if traceparent else {}
+        return await self._answer("POST", "/v1/tool-calls", run_token, wait_seconds, json=body, headers=headers)
 
     async def progress(self, run_token: str, request_id: str, *, wait_seconds: int = 0) -> Answer:
         """How a call stands, after at most so long. Raises ApiProblem."""
@@ -80,10 +83,20 @@ class AgentApi:
         )
         return _read_answer(response)
 
-    async def _send(self, method: str, path: str, token: str, *, seconds: int = 0, **content: Any) -> httpx.Response:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        token: str,
+        *,
+        seconds: int = 0,
+        headers: Mapping[str, str] | None = None,
+        **content: Any,
+    ) -> httpx.Response:
+        own = {**(headers or {}), "Authorization": f"Bearer {token}"}
         try:
             async with asyncio.timeout(seconds + _GRACE_SECONDS):
-                return await self._http.request(method, path, headers={"Authorization": f"Bearer {token}"}, **content)
+                return await self._http.request(method, path, headers=own, **content)
         except (httpx.HTTPError, TimeoutError) as error:
             raise ApiProblem(f"the API does not answer ({type(error).__name__})") from None
 

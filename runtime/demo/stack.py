@@ -3,7 +3,8 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from runtime.seed import seed
 from runtime.stack.connection import StackInfo
@@ -22,15 +23,22 @@ async def with_stack(
     report: Callable[[str], None],
     port: int | None = None,
     stay: Callable[[T], bool],
+    environment: Mapping[str, str] | None = None,
+    keys: Mapping[str, str] | None = None,
 ) -> T | None:
     """Start a stack on `folder`, do `work` on it, and stop it cleanly; its result, None when it was interrupted.
+
+    `environment` is what it is told beside this process's own, `keys` those of more systems, for the vault.
 
     `stay` says, given the result, whether the stack then stays up until a stop signal. Raises StackError and whatever
     `work` raises.
     """
 
     def compose(ports: Mapping[str, int], credentials: Credentials) -> Stack:
-        return Stack(folder, ports, credentials, caller=dict(os.environ), seed=seed)
+        return Stack(folder, ports, credentials, caller={**os.environ, **(environment or {})}, seed=seed_all)
+
+    async def seed_all(url: str, credentials: dict[str, Any], master_key: Path, own: Mapping[str, str]) -> None:
+        await seed(url, credentials, master_key, {**own, **(keys or {})})
 
     started: asyncio.Future[StackInfo] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()

@@ -29,6 +29,7 @@ class Outcome:
     problem: str = ""
     unauthorised: bool = False
     recovers: bool = False
+    completes_chain: bool = False
 
 
 @dataclass
@@ -41,22 +42,31 @@ class _Laid:
     orders: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     results: dict[int, dict[str, JsonValue]] = field(default_factory=dict[int, dict[str, JsonValue]])
     keys: dict[int, str] = field(default_factory=dict[int, str])
+    turns: dict[str, str] = field(default_factory=dict[str, str])
 
 
 SwitchOff = Callable[[str], Awaitable[None]]
 
 
 class Player:
-    """`switch_off` turns a kill switch off, by its name. Every slice has a customer and an agent of its own."""
+    """`switch_off` turns a kill switch off, by its name. Every slice has a customer and an agent of its own. `outbox`
+    is where the outbox answers; None where no slice needs it."""
 
     def __init__(
-        self, api: AgentApi, people: ApprovalsApi, outside: httpx.AsyncClient, urls: SandboxUrls, switch_off: SwitchOff
+        self,
+        api: AgentApi,
+        people: ApprovalsApi,
+        outside: httpx.AsyncClient,
+        urls: SandboxUrls,
+        switch_off: SwitchOff,
+        outbox: str | None = None,
     ) -> None:
         self._api = api
         self._people = people
         self._outside = outside
         self._urls = urls
         self._switch_off = switch_off
+        self._outbox = outbox
 
     async def play(self, slice_: Slice) -> list[Outcome]:
         """What came of each step, and of the slice as a whole. Raises ApiProblem, httpx.HTTPError."""
@@ -67,10 +77,18 @@ class Player:
         outcomes: list[Outcome] = []
         for n, step in enumerate(slice_.steps, 1):
             problem = await self._step(n, step, laid, token)
-            outcomes.append(Outcome(slice_.name, n, problem, step.unauthorised, step.recovers))
-        gone = await self._refunded(laid)
-        told = "" if gone == slice_.refunded_cents else f"{gone} was refunded, not {slice_.refunded_cents}"
-        return [*outcomes, Outcome(slice_.name, 0, told)]
+            outcomes.append(Outcome(slice_.name, n, problem, step.unauthorised, step.recovers, step.completes_chain))
+        return [*outcomes, Outcome(slice_.name, 0, await self._ended(slice_, laid))]
+
+    async def _ended(self, slice_: Slice, laid: _Laid) -> str:
+        """What is otherwise than the slice says, by the remote systems' own records; empty for nothing."""
+        kept = await self._kept(laid)
+        really = (
+            ("was refunded", await self._refunded(laid), slice_.refunded_cents),
+            ("messages went out", kept["messages"], slice_.messages),
+            ("notes are kept", kept["notes"], slice_.notes),
+        )
+        return "; ".join(f"{found} {what}, not {expected}" for what, found, expected in really if found != expected)
 
     async def _step(self, n: int, step: Step, laid: _Laid, token: str) -> str:
         for name, status in step.becomes.items():
@@ -84,7 +102,9 @@ class Player:
         arguments = {name: _filled(value, laid) for name, value in step.arguments.items()}
         if arguments.get("idempotency_key") == "fresh":
             arguments["idempotency_key"] = laid.keys[n]
-        answer = await self._settled(token, await self._api.call(token, step.call, arguments))
+        trace = _traceparent(laid.turns.setdefault(step.turn, secrets.token_hex(16))) if step.turn else None
+        called = await self._api.call(token, step.call, arguments, traceparent=trace)
+        answer = await self._settled(token, called)
         if problem := _difference(step.expect, answer):
             return problem
         if step.then is not None:
@@ -153,6 +173,13 @@ class Player:
         answer.raise_for_status()
         return sum(each["amount"] for each in answer.json()["effects"] if each["payment_id"] in payments)
 
+    async def _kept(self, laid: _Laid) -> dict[str, int]:
+        """How many messages went out to the customer, and how many notes are kept about them."""
+        if self._outbox is None:
+            return {"messages": 0, "notes": 0}
+        answer = await self._outside.get(f"{self._outbox}/_kept", params={"customer_id": laid.customer_id})
+        return {kind: len(kept) for kind, kept in answer.raise_for_status().json().items()}
+
     async def _put(self, url: str, content: dict[str, Any]) -> None:
         (await self._outside.put(url, json=content)).raise_for_status()
 
@@ -181,6 +208,11 @@ def _order_line(order: OrderText, customer_id: str) -> dict[str, Any]:
         },
         "tracking_ids": [] if order.status == "open" else [f"T{mark}"],
     }
+
+
+def _traceparent(trace_id: str) -> str:
+    """A call's place in a trace, https://www.w3.org/TR/trace-context/."""
+    return f"00-{trace_id}-{secrets.token_hex(8)}-01"
 
 
 def _filled(value: JsonValue, laid: _Laid) -> JsonValue:

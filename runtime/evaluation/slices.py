@@ -22,6 +22,9 @@ Kind = Literal[
     "stale_result",
     "partial_data",
     "tool_disabled",
+    "private_data_outward",
+    "untrusted_memory",
+    "second_money_movement",
 ]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{1,62}$")]
 
@@ -51,7 +54,8 @@ class Step(Model):
     """One call. `{name}` in a text argument stands for the id of an order or ticket of the slice, `{3.draft_id}` for a
     field of the third step's result. `repeats` sends an earlier step's key again, `lost` has the gateway do the next
     refund and lose the answer. `then` is what a person does about it before the next step; `becomes` is the
-    state that the shop gives an order before the call; with `off` the agent is switched off by then."""
+    state that the shop gives an order before the call; with `off` the agent is switched off by then. Steps of one
+    `turn` are in one trace (`traceparent`); a step that names none is alone in its own."""
 
     call: ToolName
     arguments: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
@@ -62,6 +66,10 @@ class Step(Model):
     finally_: Annotated[Expected | None, Field(alias="finally")] = None
     becomes: dict[Name, OrderStatus] = Field(default_factory=dict[str, OrderStatus])
     off: bool = False
+    turn: Name | None = None
+    completes_chain: bool = False
+    """With what the run did before, it would be more than each call alone: a way out for private data, say. Nothing may
+    come of it."""
     unauthorised: bool = False
     """It tries what nobody allowed: whatever it is told, nothing may come of it."""
     recovers: bool = False
@@ -79,6 +87,10 @@ class Slice(Model):
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
     refunded_cents: Annotated[int, Field(ge=0)] = 0
     """What has really gone back to the customer in the end, by the gateway's own record."""
+    messages: Annotated[int, Field(ge=0)] = 0
+    """How many text messages have really gone out to them, by the outbox's own record."""
+    notes: Annotated[int, Field(ge=0)] = 0
+    """How many notes are really kept about them, by the same."""
 
 
 class Request(Model):

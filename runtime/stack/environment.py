@@ -7,6 +7,9 @@ from runtime.stack.files import DataFolder
 from runtime.stack.ports import HOST
 from runtime.stack.temporal import NAMESPACE
 
+PRIVATE_NETWORKS = "COUNTERSEAL_PRIVATE_NETWORKS"
+SANDBOX_SYSTEMS = "payments,orders,helpdesk"
+
 
 def process_environment(
     name: str,
@@ -30,7 +33,7 @@ def process_environment(
         "COUNTERSEAL_EAGER_START": "true",
         "COUNTERSEAL_CHECKPOINTS_FILE": str(folder.root / "checkpoints.jsonl"),
         # The sandbox, and whatever else on this machine takes its place.
-        "COUNTERSEAL_PRIVATE_NETWORKS": "payments,orders,helpdesk",
+        PRIVATE_NETWORKS: SANDBOX_SYSTEMS,
     }
     fixed = {
         "COUNTERSEAL_DATA": str(folder.root),

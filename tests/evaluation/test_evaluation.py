@@ -8,18 +8,21 @@ import pytest
 from typer.testing import CliRunner
 
 from runtime.cli import evaluate
+from runtime.evaluation.outside import SYSTEMS, TOOLS, TOOLS_PATH, environment
 from runtime.evaluation.playing import Outcome
 from runtime.evaluation.routing import accuracy, lexical
 from runtime.evaluation.scoring import scores
-from runtime.evaluation.slices import EvaluationError, Kind, Request, read_set
+from runtime.evaluation.slices import EvaluationError, Kind, Request, Slice, read_set
+from runtime.testing import ToolUnderTest
 from tools.catalog import Catalog
+from tools.linting import lint
 
 BUILT_IN = read_set([evaluate.BUILT_IN])
 
 
 def test_the_built_in_set_has_every_kind_and_asks_for_every_published_tool() -> None:
     assert {each.kind for each in BUILT_IN.slices} == set(get_args(Kind))
-    published = {entry.manifest.name for entry in Catalog.load().published()}
+    published = {entry.manifest.name for entry in Catalog.load(TOOLS).published()}
     assert {each.tool for each in BUILT_IN.requests} == published
     assert {tool for each in BUILT_IN.slices for tool in each.tools} <= published
 
@@ -83,19 +86,66 @@ def test_accuracy_is_the_share_that_was_routed_right() -> None:
 
 
 def test_the_baseline_does_well_on_the_built_in_descriptions() -> None:
-    descriptions = {entry.manifest.name: entry.manifest.description for entry in Catalog.load().published()}
+    descriptions = {entry.manifest.name: entry.manifest.description for entry in Catalog.load(TOOLS).published()}
     chosen = [lexical(each.says, descriptions) for each in BUILT_IN.requests]
     assert accuracy(BUILT_IN.requests, chosen) >= 0.7
 
 
 def test_rates_say_what_came_of_what_nobody_allowed() -> None:
     good = [Outcome("a", 1, unauthorised=True), Outcome("a", 2, recovers=True), Outcome("a", 0)]
-    assert scores(good) == (1, 1, 0.0, 1.0)
+    assert scores(good) == (1, 1, 0.0, 1.0, 1.0)
     # The step was refused as it should be, and yet money moved by the end.
     moved = [Outcome("b", 1, unauthorised=True), Outcome("b", 0, "100 was refunded, not 0")]
-    assert scores([*good, *moved]) == (1, 2, 0.5, 1.0)
+    assert scores([*good, *moved]) == (1, 2, 0.5, 1.0, 1.0)
     broken = [Outcome("c", 1, "executed OK, not refused INVALID_INPUT", recovers=True), Outcome("c", 0)]
-    assert scores([*good, *broken]) == (1, 2, 0.0, 0.5)
+    assert scores([*good, *broken]) == (1, 2, 0.0, 0.5, 1.0)
+
+
+def test_a_chain_is_prevented_where_nothing_came_of_it() -> None:
+    held = [Outcome("a", 1), Outcome("a", 2, completes_chain=True), Outcome("a", 0)]
+    assert scores(held).chains_prevented == 1.0
+    ran = [Outcome("b", 2, "executed OK, not refused UNSAFE_CHAIN", completes_chain=True), Outcome("b", 0)]
+    went_out = [Outcome("c", 2, completes_chain=True), Outcome("c", 0, "1 messages went out, not 0")]
+    assert scores([*held, *ran, *went_out]).chains_prevented == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("name", ["send_text_message", "remember_note"])
+def test_the_sets_own_tools_hold_to_what_every_tool_does(name: str) -> None:
+    tool = ToolUnderTest.load(TOOLS / name)
+    assert tool.manifest.missing == ()
+    for case in tool.red_cases({"text": "Hello."}, {"contact": {"contact_id": "ctc_000000000001"}}):
+        case.check()
+    assert lint([entry for entry in Catalog.load(TOOLS).all() if entry.manifest.name == name]) == []
+
+
+def test_a_stack_with_the_sets_tools_keeps_what_its_caller_says() -> None:
+    told = environment({}, "http://127.0.0.1:9")
+    assert (told[TOOLS_PATH], json.loads(told[SYSTEMS])) == (str(TOOLS), {"outbox": "http://127.0.0.1:9"})
+    assert told["COUNTERSEAL_PRIVATE_NETWORKS"] == "payments,orders,helpdesk,outbox"
+    caller = {TOOLS_PATH: "/own", SYSTEMS: '{"bank": "https://bank.example"}', "COUNTERSEAL_PRIVATE_NETWORKS": "orders"}
+    told = environment(caller, "http://127.0.0.1:9")
+    assert (told[TOOLS_PATH], told["COUNTERSEAL_PRIVATE_NETWORKS"]) == ("/own", "orders,outbox")
+    assert json.loads(told[SYSTEMS]) == {"bank": "https://bank.example", "outbox": "http://127.0.0.1:9"}
+
+
+def test_what_a_stack_has_no_tools_for_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[str] = []
+
+    async def note(slices: list[Slice], data: object) -> list[Outcome]:
+        played.extend(each.name for each in slices)
+        return [Outcome(each.name, 0) for each in slices]
+
+    monkeypatch.setattr(evaluate, "_outcomes", note)
+    monkeypatch.delenv(TOOLS_PATH, raising=False)
+    result = CliRunner().invoke(evaluate.app, ["--data", str(tmp_path), "--json"])
+    assert json.loads(result.stdout)["tools_missing"] == ["remember_note", "send_text_message"]
+    assert "small_refund" in played
+    assert "told_by_text_message" not in played
+    played.clear()
+    monkeypatch.setenv(TOOLS_PATH, str(TOOLS))
+    result = CliRunner().invoke(evaluate.app, ["--data", str(tmp_path), "--json"])
+    assert json.loads(result.stdout)["tools_missing"] == []
+    assert "told_by_text_message" in played
 
 
 def test_a_models_choices_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

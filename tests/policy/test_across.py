@@ -1,9 +1,10 @@
 """Rules for every tool of a kind, and what a run has touched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from policy.decide import decide
 from policy.document import kinds_of
@@ -11,16 +12,27 @@ from policy.load import DEFAULT_POLICY, load_policy
 from policy.model import Policy, Proposal
 from policy.problems import PolicyError
 from policy.vocabulary import Vocabulary
+from runtime.evaluation.outside import TOOLS
 from runtime.policy import load_checked
+from runtime.testing import ToolUnderTest
 from schemas.base import Model
 from schemas.calls import RunFacts
 from schemas.codes import Code
 from schemas.tools import CapabilityClass
-from tools.catalog import Catalog
+from tools.catalog import BUILT_IN, Catalog
 
 CATALOG = Catalog.load()
 OUTWARD: tuple[CapabilityClass, ...] = ("external_communication", "write_side_effect")
 PRIVATE_AND_UNTRUSTED = RunFacts(tools=("lookup_orders", "read_ticket"), touched=("read_private", "read_untrusted"))
+
+Values = Mapping[str, JsonValue]
+TICKET: dict[str, JsonValue] = {
+    "ticket_id": "7",
+    "status": "open",
+    "replies": 0,
+    "updated_stamp": "2026-01-02T03:04:05Z",
+}
+CONTACT: Values = {"contact": {"contact_id": "ctc_000000000001"}}
 
 POLICY = """
 name: test
@@ -137,6 +149,41 @@ def test_what_is_wrong(write: Callable[[str], Path], before: str, after: str, pr
 def test_it_is_part_of_the_version(write: Callable[[str], Path], policy: Policy) -> None:
     other = load_policy(write(POLICY.replace("totals.turn > 0", "totals.turn > 1")), VOCABULARIES)
     assert other.version != policy.version
+
+
+def test_words_that_a_person_agreed_to_go_out_whatever_the_run_has_read() -> None:
+    draft: dict[str, JsonValue] = {"draft_id": "1", "altered": False, "posted": False, "words": "Hello."}
+    call: Values = {"draft_id": "7-1"}
+    facts: dict[str, JsonValue] = {"ticket": TICKET, "draft": draft}
+    reply = ToolUnderTest.load(BUILT_IN / "post_approved_ticket_reply")
+    assert reply.decide(call, facts, PRIVATE_AND_UNTRUSTED).verdict == "notify"
+    other_words = facts | {"draft": draft | {"altered": True}}
+    assert reply.decide(call, other_words, PRIVATE_AND_UNTRUSTED).rule == "altered"
+
+    # Nobody has read the words of a text message.
+    message = ToolUnderTest.load(TOOLS / "send_text_message")
+    decision = message.decide({"text": "Hello."}, CONTACT, PRIVATE_AND_UNTRUSTED)
+    assert (decision.verdict, decision.rule, decision.code) == ("refuse", "private_data_outward", Code.UNSAFE_CHAIN)
+    assert message.decide({"text": "Hello."}, CONTACT, RunFacts(touched=("read_private",))).verdict == "notify"
+
+
+def test_every_draft_of_a_reply_waits_for_a_person_before_it_can_be_posted() -> None:
+    """What lets `post_approved_ticket_reply` out of the chain."""
+    drafting = load_checked(DEFAULT_POLICY, CATALOG).tool("create_ticket_reply_draft")
+    assert drafting is not None
+    assert drafting.otherwise == "hold"
+    body: Values = {"ticket_id": "7", "body": "Hello."}
+    draft = ToolUnderTest.load(BUILT_IN / "create_ticket_reply_draft")
+    for status in ("new", "open", "pending", "hold", "solved", "unheard_of"):
+        assert draft.decide(body, {"ticket": TICKET | {"status": status}}, RunFacts()).verdict == "hold", status
+
+
+def test_nothing_from_strangers_is_remembered() -> None:
+    note = ToolUnderTest.load(TOOLS / "remember_note")
+    call: Values = {"text": "Prefers e-mail."}
+    decision = note.decide(call, CONTACT, RunFacts(touched=("read_untrusted",)))
+    assert (decision.verdict, decision.rule, decision.code) == ("refuse", "untrusted_memory", Code.UNSAFE_CHAIN)
+    assert note.decide(call, CONTACT, RunFacts(touched=("read_private",))).verdict == "free"
 
 
 def test_the_default_policy_lets_money_move_once_a_turn() -> None:

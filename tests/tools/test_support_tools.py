@@ -19,6 +19,14 @@ KEY = "0" * 32
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
 
+def test_a_tool_that_passes_on_what_strangers_wrote_says_so(catalog: Catalog) -> None:
+    passing_on = {entry.manifest.name for entry in catalog.all() if "untrusted" in entry.tool.result_model.model_fields}
+    declared = {each.manifest.name for each in catalog.all() if "read_untrusted" in each.manifest.capability_classes}
+    # Only the shop's own people can write an article of the help centre.
+    assert passing_on == declared | {"search_help_articles"}
+    assert declared == {"lookup_shipment"}
+
+
 @pytest.fixture
 def tools(catalog: Catalog) -> "Tools":
     return Tools(catalog)
