@@ -24,7 +24,7 @@ from schemas.calls import Call, Progress, RunFacts, ToolCallInput
 from schemas.codes import Code
 from schemas.switches import of_tool
 from tools.catalog import Entry
-from tools.doings import run_facts
+from tools.doings import in_phase, run_facts
 from tools.protocol import Arguments, ForeseeingTool, ReadTool, Refusal
 from tools.results import ResultTooLargeError, capped
 
@@ -110,6 +110,9 @@ class Admission:
         if run.switched_off is not None:
             decision = deciding.switched_off(policy, run.switched_off)
             return await record(call, deciding.refused(call, decision, did), run.now), 0.0
+        if not in_phase(entry.manifest.phase, run.doings):
+            refused = deciding.refused(call, deciding.out_of_phase(policy, entry.manifest), did)
+            return await record(call, refused, run.now), 0.0
         try:
             if isinstance(entry.tool, ReadTool):
                 admitted = await self._read(policy, run, call, entry, entry.tool, arguments, did, trail)
@@ -174,6 +177,7 @@ class Admission:
             proposed.switches,
             counted or (),
             beside=shadowing.windows_beside(candidate, proposed),
+            phased=proposed.entry.manifest.phase is not None,
         )
         return record, permit_until
 

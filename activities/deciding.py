@@ -45,7 +45,9 @@ from schemas.ids import new_approval_id, new_gateway_key, new_operation_id
 from schemas.proofs import is_stricter
 from schemas.replies import Explanation
 from schemas.switches import code_of, of_call
+from schemas.tools import Manifest
 from tools.catalog import Entry
+from tools.doings import first_step, in_phase
 from tools.protocol import Refusal, WriteArguments, WriteTool
 
 REDACTED = "(redacted)"
@@ -176,6 +178,19 @@ def undecidable(version: str) -> PolicyDecision:
     )
 
 
+def out_of_phase(policy: Policy, manifest: Manifest) -> PolicyDecision:
+    """What is said to a call of a tool that its run is not offered yet, or no more."""
+    first = first_step(manifest.phase)
+    return PolicyDecision(
+        verdict="refuse",
+        rule="phase",
+        because="the run has not come to where the tool is offered",
+        policy_version=policy.version,
+        code=Code.TOOL_NOT_AVAILABLE,
+        explanation=Explanation(action="use_other_tool", use_tool=first),
+    )
+
+
 def stopped(switch: str, approval_id: str | None) -> Step:
     """The step that refuses a decided call that a kill switch covers."""
     code = code_of(switch)
@@ -241,6 +256,8 @@ def admit(
     totals, usage = counted(tool, reads)
     if reads.switched_off is not None:
         decision = switched_off(policy, reads.switched_off)
+    elif reads.doings is not None and not in_phase(proposed.entry.manifest.phase, reads.doings):
+        decision = out_of_phase(policy, proposed.entry.manifest)
     else:
         decision = evaluate(policy, proposed, run, totals, usage, reads.reserved)
     runs = decision.verdict != "refuse"

@@ -16,7 +16,7 @@ from schemas.decisions import PolicyDecision
 from schemas.replies import Explanation, Reply, reply_for
 from schemas.switches import of_tool
 from tools.catalog import Entry
-from tools.doings import run_facts
+from tools.doings import in_phase, run_facts
 from tools.protocol import Arguments, ReadTool, Refusal
 
 
@@ -56,6 +56,8 @@ class Previewing:
         did = run_facts(self._services.catalog, run.doings)
         if run.switched_off is not None:
             return deciding.switched_off(policy, run.switched_off), entry.manifest.title
+        if not in_phase(entry.manifest.phase, run.doings):
+            return deciding.out_of_phase(policy, entry.manifest), entry.manifest.title
         if isinstance(entry.tool, ReadTool):
             return deciding.decide_read(policy, call, entry, did), entry.manifest.title
         outlook = await foresee_write(self._services, policy, run, call, entry, arguments)

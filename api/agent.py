@@ -12,6 +12,7 @@ from api.authentication import Run, Service, binding_of
 from api.calling import call_tool, dry_run
 from api.context import Context, Services
 from api.edge import json_object
+from api.offering import check_phase, not_offered, offered
 from api.openapi import BODY, ID, PROBLEM, QUERY, answer, problems, takes
 from api.parsing import parse
 from api.problems import problem_response, refuse, reply_response
@@ -127,11 +128,7 @@ async def revoke_run(run_id: str, service: Service, services: Services) -> Respo
 @router.get("/tools", responses={200: answer(Tools, "The tools"), **problems()}, openapi_extra=takes("run"))
 async def list_tools(run: Run, services: Services) -> Response:
     """The tools that this run may use now."""
-    described = [
-        services.catalog.describe(entry.manifest.name)
-        for entry in services.catalog.all()
-        if entry.offered_to(run.tools)
-    ]
+    described = [entry.description for entry in await offered(services, run)]
     return JSONResponse(Tools(tools=described).model_dump(mode="json"))
 
 
@@ -149,11 +146,12 @@ async def post_tool_call(request: Request, run: Run, services: Services, wait_se
     asked = parse(CallTool, await json_object(request))
     entry = services.catalog.get(asked.tool)
     if entry is None or not entry.offered_to(run.tools):
-        raise refuse(Code.TOOL_NOT_AVAILABLE, Explanation(allowed={"tools": ", ".join(sorted(run.tools))}))
+        raise await not_offered(services, run)
     arguments = services.catalog.validate_arguments(asked.tool, asked.arguments)
     if isinstance(arguments, Refusal):
         raise refuse(arguments.code, arguments.explanation)
     request.state.input_validated = True
+    await check_phase(services, run, entry, arguments)
     if asked.dry_run:
         reply = await dry_run(services, binding_of(run), entry, asked.arguments)
     else:

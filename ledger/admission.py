@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import asyncpg
@@ -82,6 +82,8 @@ class Reads:
     permit_until: float = 0.0
     parked: int = 0
     parked_by_agent: int = 0
+    doings: Sequence[Doing] | None = None
+    """What the run did before, where that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +150,11 @@ class Admissions:
         switches: Sequence[str] = (),
         counted: Sequence[str] = (),
         beside: Sequence[Window] = (),
+        phased: bool = False,
     ) -> CallRecord:
         """Count under locks, let `decide` (pure) say what becomes of the call, and record it. `switches` are those that
         cover it, `counted` the calls whose effects the facts already contain. What is counted `beside`, nothing waits
-        for.
+        for. `phased`: what its run did before decides about it too.
 
         Raises AlreadyAdmitted, RunRevoked and RequestIdTaken.
 
@@ -167,10 +170,13 @@ class Admissions:
                     await self._keys.for_subject(connection, call.binding.tenant, NO_CUSTOMER)
                 async with connection.transaction():
                     customer = customer_lock(call.binding.tenant, call.binding.customer_id)
-                    locks = _lock_keys(call, windows, resource, parking=True)
+                    locks = _lock_keys(call, windows, resource, parking=True, phased=phased)
                     await connection.execute(_SQL["lock_subjects"], locks, customer)
                     every = [*windows, *beside]
                     reads = await self._reads(connection, call, every, resource, facts_since, switches, counted)
+                    if phased:
+                        did = await connection.fetch(_SQL["run_doings"], call.binding.run_id)
+                        reads = replace(reads, doings=[Doing(*row) for row in did])
                     admitted = decide(reads)
                     return await self._insert(connection, call, admitted, reads.now)
         except asyncpg.UniqueViolationError:
@@ -337,7 +343,9 @@ class Admissions:
         return record
 
 
-def _lock_keys(call: Call, windows: Sequence[Window], resource: str | None, *, parking: bool = False) -> list[int]:
+def _lock_keys(
+    call: Call, windows: Sequence[Window], resource: str | None, *, parking: bool = False, phased: bool = False
+) -> list[int]:
     """64-bit advisory lock keys, in order; a collision only makes two calls wait for each other.
 
     Limits count the calls of one tool, save the tenant's; a resource is the same for every tool that takes from it,
@@ -347,6 +355,8 @@ def _lock_keys(call: Call, windows: Sequence[Window], resource: str | None, *, p
     names = {f"{tenant}/{counted_for(each.subject, call.tool)}/{each.subject}" for each in windows}
     if parking:
         names.add(f"{tenant}//parked")
+    if phased:
+        names.add(f"{tenant}//phases/{call.binding.run_id}")
     if resource is not None:
         names.add(f"{tenant}//{resource}")
     return sorted(_lock_key(each) for each in names)

@@ -35,7 +35,7 @@ RESERVED_NAMES = frozenset(
     (
         *(NO_MANIFEST, NO_POLICY, EXCEEDS_AVAILABLE, CRITICAL_RISK, OTHERWISE),
         *(BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT),
-        *("facts", "facts_unreadable", "policy_unusable", "switch"),
+        *("facts", "facts_unreadable", "phase", "policy_unusable", "switch"),
     )
 )
 # From how many attempts left in its run an agent is told of them.

@@ -30,6 +30,7 @@ from schemas.switches import code_of, of_call
 from schemas.tools import DECLARED, Manifest
 from tools.arguments import object_schema
 from tools.catalog import BUILT_IN, Catalog, Entry
+from tools.doings import in_phase
 from tools.protocol import Arguments, Refusal, WriteArguments, WriteTool
 
 Values = Mapping[str, JsonValue]
@@ -147,6 +148,15 @@ class ToolUnderTest:
                 return "is offered" if offered else Refused(Code.TOOL_NOT_AVAILABLE, Explanation())
 
             yield RedCase(tried, frozenset((Code.TOOL_NOT_AVAILABLE,)), attempt)
+        if self.manifest.phase is not None:
+            yield RedCase(
+                "a run that has not come to its phase", frozenset((Code.TOOL_NOT_AVAILABLE,)), self._too_early
+            )
+
+    def _too_early(self) -> Refused | str:
+        if in_phase(self.manifest.phase, []):
+            return "is offered"
+        return _as_refused(deciding.out_of_phase(self._policy, self.manifest))
 
     def _switched_off(self, call: Values, facts: Values | None) -> Iterator[RedCase]:
         for switch in of_call(_BINDING, self.manifest.name, self.manifest.capability_classes):
