@@ -22,7 +22,7 @@ from schemas.recorded import Changed, Closed, Decision, Ended, Happened, Recorde
 from schemas.replies import Explanation
 from schemas.tools import Manifest
 
-UNDECIDED = frozenset(("switch", "facts", "facts_unreadable"))
+UNDECIDED = frozenset(("switch", "phase", "policy_unusable", "facts", "facts_unreadable"))
 """Rules of decisions that no policy makes."""
 _UNASKED = ("free", "notify")
 

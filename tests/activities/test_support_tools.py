@@ -63,8 +63,8 @@ def desk(wired: Service) -> Desk:
     return Desk(wired)
 
 
-async def run_of(desk: Desk, order: dict[str, Any]) -> Run:
-    return Run(desk, (await desk.service.open_run(order["customer_id"], tools=TOOLS)).run_id)
+async def run_of(desk: Desk, order: dict[str, Any], **more: Any) -> Run:
+    return Run(desk, (await desk.service.open_run(order["customer_id"], tools=TOOLS, **more)).run_id)
 
 
 async def test_eligibility_is_what_the_refund_is_then_told(desk: Desk) -> None:
@@ -115,6 +115,12 @@ async def test_a_drafted_refund_is_made_once_people_agreed(desk: Desk) -> None:
     approval = await desk.service.approval(parked)
     assert (approval.approvers, approval.amount, approval.untrusted) == ("finance", 30_000, {"note": "urgent"})
     again = await run.call("submit_refund_for_approval", **submit)
+    assert (again.code, again.rule) == ("TOOL_NOT_AVAILABLE", "phase")
+    other = await run_of(desk, order, tenant=parked.tenant)
+    await other.result(
+        "draft_refund_request", order_id=order["order_id"], amount_cents=1_000, currency="USD", reason_code="damaged"
+    )
+    again = await other.call("submit_refund_for_approval", **submit)
     assert (again.code, again.rule) == ("NOT_REFUNDABLE", "submitted_already")
     done = await run.approve(parked)
     assert (done.status, (done.details.result or {})["amount_cents"]) == ("executed", 30_000)
@@ -165,6 +171,10 @@ async def test_a_reply_reaches_the_customer_as_a_person_agreed_to_it(desk: Desk)
     assert posted["ticket_id"] == ticket_id
     assert await desk.service.outside.words_on(ticket_id) == [(words, False), (words, True)]
     again = await run.call("post_approved_ticket_reply", draft_id=draft_id)
+    assert (again.code, again.rule) == ("TOOL_NOT_AVAILABLE", "phase")
+    other = await run_of(desk, order, tenant=parked.tenant)
+    await other.approve(await other.call("create_ticket_reply_draft", ticket_id=ticket_id, body="And a lamp shade."))
+    again = await other.call("post_approved_ticket_reply", draft_id=draft_id)
     assert (again.code, again.rule) == ("INVALID_STATE", "posted")
 
 
