@@ -1,15 +1,18 @@
 """Plays recorded calls under a policy that is not in force, to see what it would change."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from ledger.gates import Gates
 from ledger.ledger import Ledger
 from ledger.periods import Period
 from ledger.recordings import Recordings, Unread
-from policy.counters import counters_of
+from policy.counters import counters_of, sections_of
 from policy.document import kinds_of
+from policy.load import stored_form
 from policy.model import Policy
 from policy.recount import looks_back
 from policy.simulate import Known, Simulation
@@ -56,8 +59,12 @@ async def backtest(
     *,
     tenant: str | None = None,
     changed: Callable[[Change], None] = lambda change: None,
+    thorough: bool = False,
 ) -> Backtest:
-    """Decide the calls of a period again, of a tenant or of all; `changed` is told of each that changes, in order."""
+    """Decide the calls of a period again, of a tenant or of all; `changed` is told of each that changes, in order.
+
+    `thorough`: evaluate also where the candidate says the very same about a tool, so that the decision has to stand.
+    """
     recordings = Recordings(ledger.system, ledger.keys)
     waits = await _waits(ledger, catalog, period, tenant)
     texts = await recordings.versions(period.since, period.until, tenant)
@@ -70,10 +77,11 @@ async def backtest(
     uncounted = tuple(sorted(version for version, found in counted.items() if not found))
     back = looks_back(candidate, counted.values())
     tools = {entry.manifest.name: _known(entry) for entry in catalog.all()}
-    simulation = Simulation(candidate, tools, counted, waits.seconds, period.since)
+    standing = {} if thorough else _standing(candidate, texts, kinds)
+    simulation = Simulation(candidate, tools, counted, waits.seconds, period.since, standing)
     since = None if back is None else period.since - timedelta(seconds=back)
     unread = Unread()
-    async for happened in recordings.read(since, period.until, tenant, unread):
+    async for happened in recordings.read(since, period.until, tenant, unread, simulation.follows):
         for each in happened:
             change = simulation.happened(each)
             if change is not None:
@@ -90,6 +98,19 @@ async def _waits(ledger: Ledger, catalog: Catalog, period: Period, tenant: str |
     seconds[""] = report.total.median_seconds
     people = sum(each.outcomes.decided > 0 for each in report.approvers)
     return Waits({tool: each for tool, each in seconds.items() if each is not None}, people)
+
+
+def _standing(
+    candidate: Policy, texts: Mapping[str, Any], kinds: Mapping[str, tuple[str, ...]]
+) -> dict[str, frozenset[str]]:
+    """By version, the tools of which both say the same."""
+    mine = sections_of(json.loads(stored_form(candidate.document)), kinds)
+    found: dict[str, frozenset[str]] = {}
+    for version, text in texts.items():
+        theirs = {} if text is None else sections_of(text, kinds)
+        same = (tool for tool, section in mine.items() if tool in theirs and theirs[tool] == section)
+        found[version] = frozenset(mine if version == candidate.version else same)
+    return found
 
 
 def _known(entry: Entry) -> Known:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -35,6 +35,7 @@ _AT_ONCE = 2_000
 # Of so many keys, all are forgotten: they are read again where they are used.
 _KEYS = 50_000
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/-]+")
+_ASKED = ("call.proposed", "call.decided")
 _CLOSES = {"approval.granted": True, "approval.denied": False, "approval.expired": False, "call.cancelled": False}
 
 
@@ -61,20 +62,25 @@ class Recordings:
         return {row["version"]: None if row["source"] is None else json.loads(row["source"]) for row in rows}
 
     async def read(
-        self, since: datetime | None, until: datetime, tenant: str | None, unread: Unread
-    ) -> AsyncGenerator[list[Happened]]:
-        """What happened to calls that were asked for between these, also what came of them later. `unread` is told of
-        those that cannot be read."""
+        self,
+        since: datetime | None,
+        until: datetime,
+        tenant: str | None,
+        unread: Unread,
+        follows: Callable[[str], bool] = lambda request_id: True,
+    ) -> AsyncGenerator[Iterator[Happened]]:
+        """What happened to calls that were asked for between these, also what came of those of them that `follows`
+        asks for as they come. `unread` is told of those that cannot be read. Each part is to be read to its end."""
         async with (
             self._pool.acquire() as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             first = 0 if since is None else await connection.fetchval(_SQL["first_since"], since, timeout=None)
             cursor = await connection.cursor(_SQL["happened"], first, until, tenant)
-            reading = _Reading(unread)
+            reading = _Reading(unread, follows)
             while rows := await cursor.fetch(_AT_ONCE):
                 await self._fetch_keys(connection, reading, rows)
-                yield [each for row in rows if (each := reading.row(row)) is not None]
+                yield (each for row in rows if (each := reading.row(row)) is not None)
 
     async def _fetch_keys(self, connection: Connection, reading: "_Reading", rows: Sequence[asyncpg.Record]) -> None:
         if len(reading.keys) > _KEYS:
@@ -88,7 +94,8 @@ class Recordings:
 class _Reading:
     """One pass over the rows."""
 
-    def __init__(self, unread: Unread) -> None:
+    def __init__(self, unread: Unread, follows: Callable[[str], bool]) -> None:
+        self._follows = follows
         self.keys: dict[str, DataKey | None] = {}
         """None for one that was destroyed."""
         self._unread = unread
@@ -97,6 +104,8 @@ class _Reading:
     def row(self, row: asyncpg.Record) -> Happened | None:
         """What a row says, if anything."""
         tenant, request_id, n, type_, version, at, key_id, sealed = row
+        if type_ not in _ASKED and not self._follows(request_id):
+            return None
         granted = _CLOSES.get(type_)
         if granted is not None:
             return Closed(at, request_id, granted)

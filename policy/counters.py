@@ -43,3 +43,16 @@ def _counters(text: Mapping[str, Any]) -> list[Counter]:
             Counter(BREAKER, "tool", breaker["window"], "count", max=breaker["max"], trips=breaker["trips"])
         )
     return counters
+
+
+def sections_of(document: Mapping[str, Any], tools: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+    """By tool, all of a policy's text that decides its calls. Where two are equal, so are the decisions about calls
+    for which the same was counted. `tools` as above, and so are texts that are not as they should be."""
+    try:
+        across, named, defaults = document.get("across", {}), document["tools"], document["defaults"]
+        return {
+            name: [defaults, named.get(name), [[kind, across[kind]] for kind in kinds if kind in across]]
+            for name, kinds in tools.items()
+        }
+    except (KeyError, TypeError, AttributeError):
+        return {}

@@ -6,10 +6,14 @@ would have taken something else are then added or taken off. Any other is counte
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple, cast
 
-from policy.model import PARKED_PER_AGENT, PARKED_PER_TENANT, Counter, Policy, Usage
+import msgspec
+
+from policy.model import PARKED_PER_AGENT, PARKED_PER_TENANT, Counter, Policy
 from policy.sliding import Book, Key, Use, Window, change, release
+from schemas.canonical import digest
 from schemas.recorded import Decided, RecordedCall
 from schemas.subjects import ALL_TOOLS, TENANT, Countable, Scope, counted_for, subject_of
 
@@ -19,6 +23,8 @@ _Sort = tuple[str, Scope, bool]
 """(tool or `*`, whose, whether calls that wait for a person take nothing of it)."""
 _EVER: Window = (None, None)
 _FORGET_EVERY = 50_000
+_NOTHING: Mapping[str, Any] = {}
+_PLAIN = frozenset((str, int, bool))
 
 
 class Plan(NamedTuple):
@@ -82,19 +88,76 @@ class _Kind(NamedTuple):
     windows: tuple[Window, ...]
     anew: bool
     """Whether calls of some policy have to be counted anew by it."""
+    sort: _Sort
 
 
-def _countable(call: RecordedCall, decided: Decided, words: frozenset[str]) -> Countable:
-    claim, binding = decided.claim, call.binding
-    return Countable(
-        binding.run_id,
-        call.request_id,
-        call.trace_id,
-        binding.customer_id,
-        binding.agent_id,
-        {name: each for name, each in call.arguments.items() if name not in words},
-        None if claim is None else (claim.amount, claim.currency),
-    )
+class _Group(NamedTuple):
+    """Counters of a tool that count the same uses: what each is called, which way it is counted, and from when on."""
+
+    per: Scope
+    unasked: bool
+    sort: _Sort
+    counters: tuple[tuple[Counter, Window, bool], ...]
+    anew: bool
+
+
+class Whose:
+    """A recorded call, and whom or what it counts against, found out as far as it is asked for."""
+
+    __slots__ = ("_arguments", "_keys", "call", "decided", "words")
+
+    def __init__(self, call: RecordedCall, decided: Decided, words: frozenset[str]) -> None:
+        """`words`: arguments that do not say what is to be done."""
+        self.call = call
+        self.decided = decided
+        self.words = words
+        self._arguments: dict[str, Any] | None = None
+        self._keys: dict[tuple[Scope, bool], Key] = {}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        if self._arguments is None:
+            self._arguments = cast("dict[str, Any]", msgspec.json.decode(self.call.arguments))
+        return self._arguments
+
+    def key(self, per: Scope, *, unasked: bool) -> Key:
+        found = self._keys.get((per, unasked))
+        if found is None:
+            subject = f"unasked:{self._same()}" if per == "repeat" and unasked else self._subject(per, unasked=unasked)
+            call = self.call
+            found = self._keys[per, unasked] = (call.binding.tenant, counted_for(subject, call.tool), subject)
+        return found
+
+    def _subject(self, per: Scope, *, unasked: bool) -> str:
+        if per == "repeat":
+            return self._same()
+        claim, binding, call = self.decided.claim, self.call.binding, self.call
+        countable = Countable(
+            binding.run_id,
+            call.request_id,
+            call.trace_id,
+            binding.customer_id,
+            binding.agent_id,
+            self.arguments if per == "order" else _NOTHING,
+            None if claim is None else (claim.amount, claim.currency),
+        )
+        return subject_of(per, countable, unasked=unasked)
+
+    def _same(self) -> str:
+        """As the ledger does, of calls that are alike one text; it is another text where that is quicker."""
+        does = {name: each for name, each in self.arguments.items() if name not in self.words}
+        does["customer_id"] = self.call.binding.customer_id
+        if all(type(each) in _PLAIN for each in does.values()):
+            return msgspec.json.encode(does, order="sorted").decode()
+        return digest(does)
+
+
+class Counted(NamedTuple):
+    """What was counted for a call; `same`: that is just what was recorded."""
+
+    totals: Mapping[str, int]
+    usage: Mapping[str, int]
+    same: bool
 
 
 @dataclass(slots=True)
@@ -125,70 +188,81 @@ class Recount:
     def __init__(self, candidate: Policy, versions: Mapping[str, Counts]) -> None:
         """`versions`: every policy that decided calls that are decided again, with what it counted, as far as known."""
         self._candidate = candidate
-        self._plans = {
+        plans = {
             version: {tool: plan(candidate, tool, counts) for tool in candidate.tools}
             for version, counts in versions.items()
         }
         anew: set[_Sort] = set()
-        for then in self._plans.values():
+        for then in plans.values():
             for tool, found in then.items():
                 anew |= {_sort(tool, each.per, unasked=each.unasked) for each in found.anew}
+        self._groups = {
+            version: {tool: _groups(tool, found) for tool, found in then.items()} for version, then in plans.items()
+        }
         self._kinds = {tool: _kinds(candidate, tool, anew) for tool in candidate.tools}
         self._counts_anew = {tool for tool, kinds in self._kinds.items() if any(each.anew for each in kinds)}
         self._difference, self._anew = Book(), Book()
+        self._differs: set[_Sort] = set()
+        """Of which there ever was a difference."""
         self._parked: dict[tuple[str, str], int] = {}
         self._seen = 0
 
-    def counts(
-        self, call: RecordedCall, decided: Decided, words: frozenset[str], now: float
-    ) -> tuple[Mapping[str, int], dict[str, Usage]]:
-        """(totals, usage) of a call for which these were recorded; nothing under a policy that was not foreseen."""
+    def counts(self, whose: Whose, now: float) -> Counted:
+        """What is counted for a call; nothing under a policy that was not foreseen."""
+        call, decided = whose.call, whose.decided
         used = decided.usage or {}
-        plans = self._plans.get(decided.decision.policy_version)
-        if plans is None:
-            return {}, {}
-        how = plans.get(call.tool, _NO_PLAN)
-        if not how.anew and not self._difference and not self._parked:
-            return decided.totals, {name: Usage(each) for name, each in used.items()}
-        subject = _countable(call, decided, words)
-        totals, usage = dict(decided.totals), dict(used)
-        for each in how.based:
-            into = totals if each.name in totals else usage
-            if each.name in into:
-                into[each.name] += self._read(self._difference, each, call, subject, now)
-        for each in how.anew:
-            into = usage if each.max is not None else totals
-            into[each.name] = self._read(self._anew, each, call, subject, now)
-        tenant = call.binding.tenant
-        for name, whose in ((PARKED_PER_TENANT, ""), (PARKED_PER_AGENT, call.binding.agent_id)):
-            if name in usage:
-                usage[name] += self._parked.get((tenant, whose), 0)
-        return totals, {name: Usage(each) for name, each in usage.items()}
+        groups = self._groups.get(decided.decision.policy_version)
+        if groups is None:
+            return Counted({}, {}, same=False)
+        totals, usage, same = decided.totals, used, True
+        for group in groups.get(call.tool, ()):
+            book = self._anew if group.anew else self._difference
+            if not group.anew and (
+                group.sort not in self._differs or whose.key(group.per, unasked=group.unasked) not in book
+            ):
+                continue
+            if same:
+                totals, usage, same = dict(totals), dict(usage), False
+            key = whose.key(group.per, unasked=group.unasked)
+            for counter, window, limits in group.counters:
+                count, amount = book.read(key, window, now)
+                read = amount if counter.of == "amount" else count
+                into = usage if limits else totals
+                if group.anew:
+                    into[counter.name] = read
+                elif counter.name in into:
+                    into[counter.name] += read
+        for name, agent in ((PARKED_PER_TENANT, ""), (PARKED_PER_AGENT, call.binding.agent_id)) if self._parked else ():
+            more = self._parked.get((call.binding.tenant, agent), 0)
+            if more and name in usage:
+                usage, same = {**usage, name: usage[name] + more}, False
+        return Counted(totals, usage, same)
 
-    def left(self, call: RecordedCall, decided: Decided, now: float) -> int:
+    def left(self, whose: Whose, now: float) -> int:
         """How much is left of what the call takes from."""
-        claim = decided.claim
+        call, claim = whose.call, whose.decided.claim
         if claim is None:
             return 0
         key = (call.binding.tenant, ALL_TOOLS, claim.resource)
         return claim.available - self._difference.read(key, _EVER, now)[1]
 
-    def take(
-        self, call: RecordedCall, decided: Decided, words: frozenset[str], verdict: str, now: float
-    ) -> Taken | None:
+    def take(self, whose: Whose, verdict: str, now: float) -> Taken | None:
         """The call was decided so; None where nothing is to be remembered of it."""
+        call, decided = whose.call, whose.decided
         then = decided.decision.verdict
         if call.tool not in self._counts_anew and _takes(then) == _takes(verdict):
             return None
         self._tidy(now)
-        subject, taken = _countable(call, decided, words), Taken()
+        taken = Taken()
         # Of before claims were recorded, what it took: of each subject the same.
         amount = decided.claim.amount if decided.claim else max(decided.uses.values(), default=0)
         for kind in self._kinds.get(call.tool, ()):
             was, is_ = _takes_of(then, unasked=kind.unasked), _takes_of(verdict, unasked=kind.unasked)
             if was == is_ and not (kind.anew and is_):
                 continue
-            key = _key(call, subject_of(kind.per, subject, unasked=kind.unasked))
+            key = whose.key(kind.per, unasked=kind.unasked)
+            if is_ != was:
+                self._differs.add(kind.sort)
             if kind.anew and is_:
                 self._enter(self._anew, key, kind.windows, Use(now, 1, amount), taken.follow)
             if is_ and not was:
@@ -219,11 +293,6 @@ class Recount:
             else:
                 self._parked.pop(key, None)
 
-    def _read(self, book: Book, counter: Counter, call: RecordedCall, subject: Countable, now: float) -> int:
-        key = _key(call, subject_of(counter.per, subject, unasked=counter.unasked))
-        count, amount = book.read(key, _window(counter), now)
-        return amount if counter.of == "amount" else count
-
     def _enter(self, book: Book, key: Key, windows: tuple[Window, ...], use: Use, into: list[Use]) -> None:
         book.add(key, windows, use)
         into.append(use)
@@ -242,10 +311,6 @@ def _takes(verdict: str) -> str:
 
 def _takes_of(verdict: str, *, unasked: bool) -> bool:
     return verdict != "refuse" and not (unasked and verdict == "hold")
-
-
-def _key(call: RecordedCall, subject: str) -> Key:
-    return call.binding.tenant, counted_for(subject, call.tool), subject
 
 
 def _window(counter: Counter) -> Window:
@@ -273,6 +338,18 @@ def _kinds(candidate: Policy, tool: str, anew: Collection[_Sort]) -> tuple[_Kind
     for per, unasked in sorted(sorts):
         counters = everywhere if _across(per, unasked=unasked) else own
         windows = {_window(each) for each in counters if (each.per, each.unasked) == (per, unasked)}
-        is_anew = _sort(tool, per, unasked=unasked) in anew
-        found.append(_Kind(per, unasked, tuple(windows), is_anew))
+        sort = _sort(tool, per, unasked=unasked)
+        found.append(_Kind(per, unasked, tuple(windows), sort in anew, sort))
     return tuple(found)
+
+
+def _groups(tool: str, found: Plan) -> tuple[_Group, ...]:
+    def sort(counter: Counter) -> _Sort:
+        return _sort(tool, counter.per, unasked=counter.unasked)
+
+    groups: list[_Group] = []
+    for anew, counters in ((False, found.based), (True, found.anew)):
+        for each, alike in groupby(sorted(counters, key=sort), key=sort):
+            of_it = tuple((counter, _window(counter), counter.max is not None) for counter in alike)
+            groups.append(_Group(each[1], each[2], each, of_it, anew))
+    return tuple(groups)

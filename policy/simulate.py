@@ -7,24 +7,30 @@ have run; one that it holds, to have been approved after as long as people took 
 """
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
-from policy.decide import decide, decide_read
-from policy.model import BREAKER, Bound, Policy, Proposal
-from policy.recount import Counts, Recount, Taken
+import msgspec
+
+from policy.decide import Judged, judge, judge_read
+from policy.model import BREAKER, NOTHING_DONE, Bound, Policy, Proposal, Usage
+from policy.recount import Counts, Recount, Taken, Whose
 from policy.tally import Change, Said, Side, Tally, kind_of
 from schemas.calls import RunFacts
-from schemas.decisions import Claim, PolicyDecision
-from schemas.recorded import Changed, Closed, Decision, Ended, Happened, RecordedCall, RecordedClaim
+from schemas.decisions import Claim
+from schemas.recorded import Changed, Closed, Decision, Ended, Happened, RecordedCall, RecordedClaim, RecordedDecision
 from schemas.replies import Explanation
 from schemas.tools import Manifest
 
 UNDECIDED = frozenset(("switch", "phase", "policy_unusable", "facts", "facts_unreadable"))
 """Rules of decisions that no policy makes."""
 _UNASKED = ("free", "notify")
+_NONE: Mapping[str, Collection[str]] = {}
+_NO_COUNTS: Mapping[str, int] = {}
+_NO_USAGE: Mapping[str, Usage] = {}
+_Made = Judged | RecordedDecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +66,19 @@ class Simulation:
         versions: Mapping[str, Counts],
         waits: Mapping[str, float],
         since: datetime | None = None,
+        standing: Mapping[str, Collection[str]] = _NONE,
     ) -> None:
         """`versions`: every policy by which calls were decided, and what it counted, as far as that is known. `waits`:
         how many seconds people take, by tool, and by `` for the others. Calls from before `since` only count for later
-        ones."""
+        ones. `standing`: by version, tools of which the candidate says the very same: where the same is counted for a
+        call too, what was decided about it stands, and nothing is evaluated."""
         self.tally = Tally()
         self._candidate = candidate
         self._tools = tools
         self._recount = Recount(candidate, versions)
         self._waits = waits
         self._since = since
+        self._standing = standing
         self._open: dict[str, _Open] = {}
         self._closing: list[tuple[float, int, float, RecordedCall]] = []
         self._number = 0
@@ -88,6 +97,10 @@ class Simulation:
                 self._amended(call, what)
         return None
 
+    def follows(self, request_id: str) -> bool:
+        """Whether it is of interest what becomes of a call."""
+        return request_id in self._open
+
     def finish(self, at: datetime) -> Tally:
         """What it all came to by then."""
         now = at.timestamp()
@@ -103,57 +116,55 @@ class Simulation:
         call, decided, tally = what.call, what.decided, self.tally
         known, then = self._tools.get(call.tool), decided.decision
         replayed = self._since is None or what.at >= self._since
-        now: PolicyDecision | None = None
+        now: _Made | None = None
+        whose = None if known is None else Whose(call, decided, known.words)
         if then.rule in UNDECIDED:
             why = "not_by_policy"
         elif not what.complete:
             why = "older"
-        elif known is None:
+        elif known is None or whose is None:
             why = "no_tool"
         else:
             why = None
             if replayed:
-                now = self._decide(what, known)
+                now = self._decide(what, known, whose)
         if replayed and why is not None:
             tally.left[why] += 1
         verdict = then.verdict if now is None else now.verdict
-        if known is not None and known.manifest.writes and why != "not_by_policy":
-            self._remember(what, known, verdict, counts=now is not None)
+        if known is not None and whose is not None and known.manifest.writes and why != "not_by_policy":
+            self._remember(what, whose, verdict, counts=now is not None)
         if now is None:
             return None
         return self._compared(what, now)
 
-    def _decide(self, what: Decision, known: Known) -> PolicyDecision:
-        call, decided, manifest = what.call, what.decided, known.manifest
-        run = _run(decided.run.tools, decided.run.touched) if decided.run else RunFacts()
-        if not manifest.writes:
-            return decide_read(self._candidate, Proposal(call.tool, manifest, call.arguments, run=run))
-        at = what.at.timestamp()
+    def _decide(self, what: Decision, known: Known, whose: Whose) -> _Made:
+        call, decided, at = what.call, what.decided, what.at.timestamp()
+        stands = self._stands(what, known)
+        if not known.manifest.writes:
+            return decided.decision if stands else judge_read(self._candidate, _proposal(what, known, whose))
         self._pass(at)
-        totals, usage = self._recount.counts(call, decided, known.words, at)
-        claim, bound = decided.claim, None
-        if claim is not None:
-            left = self._recount.left(call, decided, at)
-            bound = Bound(
-                Claim(resource=claim.resource, amount=claim.amount, available=left, currency=claim.currency), _unsaid
-            )
-        proposal = Proposal(
-            tool=call.tool,
-            manifest=manifest,
-            arguments=call.arguments,
-            facts=decided.facts,
-            run=run,
-            totals=totals,
-            usage=usage,
-            bound=bound,
-        )
-        made = decide(self._candidate, proposal)
+        counted, left = self._recount.counts(whose, at), self._recount.left(whose, at)
+        claim = decided.claim
+        if stands and counted.same and (claim is None or left == claim.available):
+            made = decided.decision
+        else:
+            bound = None
+            if claim is not None:
+                taken = Claim(resource=claim.resource, amount=claim.amount, available=left, currency=claim.currency)
+                bound = Bound(taken, _unsaid)
+            usage = {name: _usage(each) for name, each in counted.usage.items()}
+            made = judge(self._candidate, _proposal(what, known, whose, counted.totals, usage, bound))
         if made.rule == BREAKER and made.verdict == "refuse":
             self._recount.tripped(call, at)
             self.tally.trips += decided.decision.rule != BREAKER
         return made
 
-    def _compared(self, what: Decision, made: PolicyDecision) -> Change | None:
+    def _stands(self, what: Decision, known: Known) -> bool:
+        """Whether the candidate says the same about calls of this tool; a tool may have changed itself."""
+        standing = self._standing.get(what.decided.decision.policy_version, ())
+        return what.call.tool in standing and what.call.tool_version == known.manifest.version
+
+    def _compared(self, what: Decision, made: _Made) -> Change | None:
         tally, then, claim = self.tally, what.decided.decision, what.decided.claim
         tally.calls += 1
         tally.first = tally.first or what.at
@@ -175,14 +186,14 @@ class Simulation:
 
     # What becomes of it
 
-    def _remember(self, what: Decision, known: Known, verdict: str, *, counts: bool) -> None:
+    def _remember(self, what: Decision, whose: Whose, verdict: str, *, counts: bool) -> None:
         """`counts`: it was decided again, so that it is in the sums."""
         call, decided = what.call, what.decided
         then = decided.decision.verdict
         if then == verdict == "refuse":
             return
         at = what.at.timestamp()
-        taken = self._recount.take(call, decided, known.words, verdict, at)
+        taken = self._recount.take(whose, verdict, at)
         if counts:
             self._moves(then, self.tally.then, decided.claim)
             self._moves(verdict, self.tally.now, decided.claim)
@@ -248,9 +259,35 @@ class Simulation:
             open_.taken.amend(what.amount)
 
 
+def _proposal(
+    what: Decision,
+    known: Known,
+    whose: Whose,
+    totals: Mapping[str, int] = _NO_COUNTS,
+    usage: Mapping[str, Usage] = _NO_USAGE,
+    bound: Bound | None = None,
+) -> Proposal:
+    decided = what.decided
+    return Proposal(
+        tool=what.call.tool,
+        manifest=known.manifest,
+        arguments=whose.arguments,
+        facts=msgspec.json.decode(decided.facts),
+        run=_run(decided.run.tools, decided.run.touched) if decided.run else NOTHING_DONE,
+        totals=totals,
+        usage=usage,
+        bound=bound,
+    )
+
+
 @lru_cache(maxsize=4096)
 def _run(tools: tuple[str, ...], touched: tuple[str, ...]) -> RunFacts:
     return RunFacts.model_validate({"tools": tools, "touched": touched})
+
+
+@lru_cache(maxsize=4096)
+def _usage(used: int) -> Usage:
+    return Usage(used)
 
 
 def _unsaid(_: Claim) -> Explanation:

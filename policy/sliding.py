@@ -55,8 +55,8 @@ class Book:
     def __init__(self) -> None:
         self._sums: dict[Key, dict[Window, _Sum]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._sums)
+    def __contains__(self, key: Key) -> bool:
+        return key in self._sums
 
     def add(self, key: Key, windows: Iterable[Window], use: Use) -> None:
         """Uses come in the order of time, or nearly so."""

@@ -5,7 +5,6 @@ over.
 """
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,9 @@ class RecordedCall(msgspec.Struct, gc=False):
     request_id: str
     binding: RecordedBinding
     tool: str
-    arguments: dict[str, Any]
+    tool_version: str
+    arguments: msgspec.Raw
+    """JSON, for many a call is not looked into."""
     trace_id: str | None = None
 
 
@@ -69,7 +70,7 @@ class Decided(msgspec.Struct, gc=False):
     """Of `call.decided`."""
 
     decision: RecordedDecision
-    facts: dict[str, Any]
+    facts: msgspec.Raw
     totals: dict[str, int]
     uses: dict[str, int] = {}
     usage: dict[str, int] | None = None

@@ -158,6 +158,8 @@ class Manifest(Model):
             unsaid.append("undo_tool")
         if self.writes and not self.side_effects and "side_effects" not in unsaid:
             unsaid.append("side_effects")
+        if not unsaid:  # asked at every call
+            return ()
         return tuple(name for name in Manifest.model_fields if name in unsaid)
 
     @property

@@ -49,6 +49,10 @@ def command(
         typer.Option(help="Until when; a day is counted to its end (UTC)", show_default="the end of today"),
     ] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's", show_default="everyone's")] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Evaluate also what has to stay, because the policies say the same about it"),
+    ] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Print the sums alone")] = False,
     tools: Annotated[
         Path | None, typer.Option("--tools", envvar="COUNTERSEAL_TOOLS_PATH", help="A folder of more tools")
@@ -71,7 +75,7 @@ def command(
     shown = _Changes(as_json=as_json, silent=summary)
 
     async def play(ledger: Ledger) -> Backtest:
-        return await backtest(ledger, catalog, candidate, asked, tenant=tenant, changed=shown.add)
+        return await backtest(ledger, catalog, candidate, asked, tenant=tenant, changed=shown.add, thorough=thorough)
 
     shown.begin()
     found = with_ledger(data, play)

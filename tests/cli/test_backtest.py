@@ -24,8 +24,9 @@ def candidate(tmp_path: Path) -> Path:
     return file
 
 
-async def test_the_same_policy_changes_nothing(run: Run, played: None) -> None:
-    ran = await run("policy", "backtest", DEFAULT_POLICY)
+@pytest.mark.parametrize("how", [(), ("--thorough",)])
+async def test_the_same_policy_changes_nothing(run: Run, played: None, how: tuple[str, ...]) -> None:
+    ran = await run("policy", "backtest", DEFAULT_POLICY, *how)
     assert (ran.status, ran.err) == (0, "")
     assert f"decided again by {POLICY.version}: 0 differences" in ran.out
     assert "->" not in ran.out

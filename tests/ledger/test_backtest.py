@@ -32,15 +32,18 @@ async def played(ledger: Ledger) -> tuple[Ledger, Binding]:
     return ledger, binding
 
 
-async def replayed(ledger: Ledger, candidate: Policy, **asked: str) -> tuple[Backtest, list[Change]]:
+async def replayed(
+    ledger: Ledger, candidate: Policy, *, thorough: bool = False, **asked: str
+) -> tuple[Backtest, list[Change]]:
     now, changes = datetime.now(UTC), list[Change]()
     span = Period(now - LATER, now + LATER)
-    return await backtest(ledger, CATALOG, candidate, span, changed=changes.append, **asked), changes
+    return await backtest(ledger, CATALOG, candidate, span, changed=changes.append, thorough=thorough, **asked), changes
 
 
-async def test_the_very_same_decisions(played: tuple[Ledger, Binding]) -> None:
+@pytest.mark.parametrize("thorough", [False, True])
+async def test_the_very_same_decisions(played: tuple[Ledger, Binding], *, thorough: bool) -> None:
     ledger, binding = played
-    found, changes = await replayed(ledger, POLICY)
+    found, changes = await replayed(ledger, POLICY, thorough=thorough)
     assert changes == []
     assert found.tally.calls == 6
     assert found.tally.then.verdicts == found.tally.now.verdicts
@@ -75,7 +78,7 @@ async def test_turns_are_counted_as_they_were(ledger: Ledger, tmp_path: Path) ->
     for trace in ("a" * 32, "a" * 32, "b" * 32, "a" * 32, None, None):
         await Refund(1_000, binding=binding, policy=policy, trace_id=trace).admit(ledger)
     for candidate in (policy, by_turn("counted_anew")):
-        found, changes = await replayed(ledger, candidate)
+        found, changes = await replayed(ledger, candidate, thorough=True)
         assert (changes, found.uncounted) == ([], ())
         assert found.tally.now.verdicts == {"notify": 5, "hold": 1}
 

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.counters import counters_of
+from policy.counters import counters_of, sections_of
 from policy.decide import decide
 from policy.load import load_policy
 from policy.model import BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT, Bound, Counter, Policy, Proposal, Usage
@@ -195,14 +196,23 @@ def recorded(number: int, asked: Asked, at: datetime, made: PolicyDecision, prop
     taken = claim(asked)
     decided = Decided(
         decision=decision,
-        facts={},
+        facts=raw({}),
         totals=dict(proposal.totals),
         usage={name: each.used for name, each in proposal.usage.items()},
         claim=RecordedClaim(taken.resource, taken.amount, taken.available, taken.currency),
         run=RecordedRun(),
     )
     binding = RecordedBinding("acme", f"run_{asked.run}", "bot", f"cus_{asked.customer}")
-    return Decision(at, RecordedCall(f"act_{number}", binding, TOOL, arguments(asked)), decided, complete=True)
+    return Decision(
+        at,
+        RecordedCall(f"act_{number}", binding, TOOL, MANIFEST.version, raw(arguments(asked))),
+        decided,
+        complete=True,
+    )
+
+
+def raw(value: dict[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
 
 
 def simulated(
@@ -410,12 +420,70 @@ def test_a_turn_is_counted_anew_where_other_tools_count_by_it(tmp_path: Path) ->
     for number, (tool, turn) in enumerate(
         [("send_money", "a"), ("send_money", "b"), ("send_money", "a"), (TOOL, "a"), (TOOL, "b")]
     ):
-        call = RecordedCall(f"act_{number}", RecordedBinding("acme", "run_1", "bot", "cus_1"), tool, {}, turn)
+        call = RecordedCall(
+            f"act_{number}", RecordedBinding("acme", "run_1", "bot", "cus_1"), tool, MANIFEST.version, raw({}), turn
+        )
         decided = Decided(
-            RecordedDecision("free", "otherwise", "across@1"), {}, {"turn": 0}, usage={}, run=RecordedRun()
+            RecordedDecision("free", "otherwise", "across@1"), raw({}), {"turn": 0}, usage={}, run=RecordedRun()
         )
         happened.append(Decision(NOON + timedelta(minutes=number), call, decided, complete=True))
     tools = dict.fromkeys(KINDS, TOOLS[TOOL])
     simulation = Simulation(candidate, tools, {"across@1": one}, {})
     changes = [change for each in happened if (change := simulation.happened(each)) is not None]
     assert [(change.request_id, change.now.rule) for change in changes] == [("act_3", "many")]
+
+
+SHARED = """
+name: shared
+defaults: {approvers: finance, deadline: 24h}
+tools:
+  issue_refund: {otherwise: %s}
+  send_money: {otherwise: free, limits: [{name: of_tenant, per: tenant, max: 2}]}
+"""
+
+
+def test_what_has_to_stay_is_not_evaluated(tmp_path: Path) -> None:
+    """Unless it was counted otherwise, or the tool is another one."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(SHARED % "refuse")
+    candidate, tools = load_policy(file), dict.fromkeys(KINDS, TOOLS[TOOL])
+    counts = {"send_money": {each.name: each for each in candidate.tools["send_money"].subjects_needed()}, TOOL: {}}
+
+    def changes(*calls: tuple[str, int, str], standing: tuple[str, ...]) -> list[tuple[str, str]]:
+        simulation = Simulation(candidate, tools, {"then": counts}, {}, standing={"then": standing})
+        found: list[tuple[str, str]] = []
+        for number, (tool, used, version) in enumerate(calls):
+            call = RecordedCall(
+                f"act_{number}", RecordedBinding("acme", "run_1", "bot", "cus_1"), tool, version, raw({})
+            )
+            usage = {"of_tenant": used} if tool == "send_money" else {}
+            over = tool == "send_money" and used == 2
+            made = RecordedDecision(
+                "refuse" if over else "free",
+                "of_tenant" if over else "as_it_was",
+                "then",
+                code="RATE_LIMITED" if over else None,
+            )
+            decided = Decided(made, raw({}), {}, usage=usage, run=RecordedRun())
+            change = simulation.happened(Decision(NOON + timedelta(minutes=number), call, decided, complete=True))
+            if change is not None:
+                found.append((change.request_id, change.now.rule))
+        return found
+
+    now, sends = MANIFEST.version, ("send_money",)
+    history = [("send_money", 0, now), (TOOL, 0, now), ("send_money", 2, now)]
+    assert changes(*history, standing=sends) == [("act_1", "otherwise"), ("act_2", "otherwise")]
+    assert changes(*history, standing=()) == [(f"act_{n}", "otherwise") for n in range(3)]
+    assert changes(("send_money", 0, "0.0.1"), standing=sends) == [("act_0", "otherwise")]
+
+
+def test_what_a_policy_says_of_a_tool_is_all_that_decides_its_calls() -> None:
+    def same(then: str, now: str) -> set[str]:
+        before, after = (sections_of(yaml.safe_load(text), KINDS) for text in (then, now))
+        return {tool for tool in KINDS if before[tool] == after[tool]}
+
+    assert same(ACROSS % "", ACROSS % "") == set(KINDS)
+    assert same(ACROSS % "", ACROSS % ", without: [many]") == {TOOL}
+    assert same(ACROSS % "", (ACROSS % "").replace("24h", "25h")) == set()
+    assert same(ACROSS % "", (ACROSS % "").replace("turn > 1", "turn > 2")) == set()
+    assert sections_of({"tools": []}, KINDS) == {}
