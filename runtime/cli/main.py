@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "migrate": ("runtime.cli.migrate", "Bring the database to the current schema."),
     "users": ("runtime.cli.users", "Add, list or disable the people who decide."),
     "tokens": ("runtime.cli.tokens", "Issue, list or revoke bearer tokens."),
-    "tools": ("runtime.cli.tools", "The inventory of tools, and whether it holds together."),
+    "tools": ("runtime.cli.tools", "The inventory of tools, whether it holds together, and what servers advertise."),
     "calls": ("runtime.cli.calls", "List calls, and tell what became of one."),
     "ledger": ("runtime.cli.ledger", "Export, verify and prove what the ledger has, and rebuild its projections."),
     "customers": ("runtime.cli.customers", "Erase a customer."),

@@ -13,7 +13,7 @@ from ledger.ledger import Ledger
 from policy.load import DEFAULT_POLICY
 from policy.model import Policy
 from policy.problems import PolicyError
-from runtime.cli import tools_inventory
+from runtime.cli import tools_diff, tools_inventory
 from runtime.cli.connecting import DataOption, JsonOption, with_ledger
 from runtime.cli.errors import CommandError
 from runtime.cli.output import print_json
@@ -80,6 +80,39 @@ def check(policy: PolicyPath = DEFAULT_POLICY, tools: ToolsPath = None, as_json:
     else:
         typer.echo("\n".join(problems))
     if problems:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: counterseal tools diff --mcp https://tools.example/mcp --token-file mcp.token")
+def diff(
+    api: Annotated[str | None, typer.Option(help="URL of a running Counterseal")] = None,
+    mcp: Annotated[str | None, typer.Option(help="URL of an MCP server (streamable HTTP)")] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the run token (--api) or the bearer token (--mcp)",
+            show_default=f"{tools_diff.RUN_VARIABLE} or {tools_diff.MCP_VARIABLE}",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A tool that must be advertised; repeatable", show_default="all published; with --api none"),
+    ] = None,
+    tools: ToolsPath = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare what is registered with what a running server advertises: missing and extra tools, and each field that
+    differs; exit 1 where one does. With --api these are the tools of the token's run."""
+    try:
+        catalog = Catalog.load(*([] if tools is None else [tools]))
+    except CatalogError as error:
+        raise CommandError(f"{error.problems[0]} (counterseal tools check shows all problems)") from None
+    report = tools_diff.ask(api, mcp, token_file, only or (), catalog)
+    if as_json:
+        print_json(tools_diff.as_json(report))
+    else:
+        tools_diff.show(report)
+    if report.differences:
         raise typer.Exit(1)
 
 

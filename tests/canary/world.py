@@ -1,23 +1,19 @@
 """The service as it is deployed, in one process over real servers, with every secret planted where it belongs."""
 
-import asyncio
 import base64
 import contextlib
 import re
 import secrets
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 import asyncpg
 import httpx
 import pytest
-import uvicorn
 from pydantic import SecretStr
 from temporalio.client import Client
 
@@ -37,6 +33,7 @@ from tests.canary.planted import Planted, Secret, token
 from tests.canary.sinks import Database
 from tests.loopback import plain_client
 from tests.service import SandboxUrls, fresh_database, systems_of
+from tests.serving import served
 
 TENANT = "canary"
 PERSON_PASSWORD = "a long example password"
@@ -84,35 +81,6 @@ class World:
         elsewhere = {"sandbox_gateway_url": base, "store_url": base, "exchange_seconds": deadline}
         moved = self.settings.model_copy(update=elsewhere)
         return assembly.outside_systems(moved, self.ledger.credentials, self.client, ("payments", "orders"))
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's server that leaves the process's signals alone."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Any:
-        yield
-
-
-@asynccontextmanager
-async def served(app: Any, **options: Any) -> AsyncGenerator[str]:
-    """An ASGI app on a port of its own; gives its URL. `options` are uvicorn's."""
-    settings: dict[str, Any] = {"log_config": None, "access_log": False, "lifespan": "off", **options}
-    config = uvicorn.Config(app, **settings)
-    sock = socket.create_server(("127.0.0.1", 0), backlog=256)
-    server = _Server(config)
-    task = asyncio.create_task(server.serve([sock]))
-    try:
-        async with asyncio.timeout(60):
-            while not server.started:
-                if task.done():
-                    pytest.fail("the application did not start")
-                await asyncio.sleep(0.01)
-        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        await task
-        sock.close()
 
 
 @asynccontextmanager

@@ -83,7 +83,7 @@ def _variables() -> set[str]:
     known = {f"COUNTERSEAL_{name.upper()}" for name in Settings.model_fields}
     for module in (ROOT / "runtime" / "cli").glob("*.py"):
         source = module.read_text(encoding="utf-8")
-        known.update(re.findall(r"envvar=\"(COUNTERSEAL_\w+)\"", source))
+        known.update(re.findall(r"(?:envvar=|_VARIABLE = )\"(COUNTERSEAL_\w+)\"", source))
     return known | {"COUNTERSEAL_DATA", "COUNTERSEAL_DEBUG"}
 
 
