@@ -180,7 +180,7 @@ async def test_a_candidate_that_refuses_and_trips_stops_nothing(wired: Service, 
     assert decided.shadow == ShadowDecision(
         policy_version=candidate.version, verdict="refuse", rule="rule_0", code=Code.UNSAFE_CHAIN
     )
-    assert await wired.core.ledger.switches.off(None) == []
+    assert await wired.core.ledger.switches.off((await desk.record(alone.request_id)).tenant) == []
     subjects = await wired.core.ledger.system.fetch(
         "SELECT request_id, array_agg(split_part(subject, ':', 1) ORDER BY subject) AS taken FROM uses"
         " WHERE request_id = ANY($1) GROUP BY request_id",

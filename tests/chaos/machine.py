@@ -83,6 +83,7 @@ def crash_points(size: Size, log: Path) -> str:
 
 
 _MUCH = 10**9
+_DAY = "24h"
 
 
 def policy_for(size: Size) -> str:
@@ -92,8 +93,11 @@ def policy_for(size: Size) -> str:
     refund = policy["tools"]["issue_refund"]
     sizes = {"refunds_per_run": RUN_LIMIT, "refunds_per_hour": size.refunds_per_hour}
     for limit in refund["limits"]:
-        shared = limit["per"] in ("tool", "tenant")
-        limit["max"] = sizes.get(limit["name"], _MUCH if shared else limit["max"])
+        if limit["name"] in sizes:
+            limit["max"] = sizes[limit["name"]]
+        elif limit["per"] in ("tool", "tenant"):
+            # The longer window has more room: a limit that another one always meets first is no policy.
+            limit["max"] = 2 * _MUCH if limit["window"] == _DAY else _MUCH
     refund["breaker"]["max"] = size.refunds_per_hour + 1
     policy["defaults"]["parked"] = {"per_agent": size.calls, "per_tenant": size.calls}
     for rule in refund["rules"]:

@@ -269,6 +269,7 @@ def test_every_counter_of_the_policy_is_counted_per_a_bound_subject() -> None:
     (repeat,) = [each for each in subjects if each.startswith("repeat:")]
     assert subjects - {repeat} == {
         f"run:{binding.run_id}",
+        f"turn:{binding.run_id}:{refund.request_id}",
         "tool",
         "tenant",
         f"order:{refund.order_id}",

@@ -308,4 +308,4 @@ async def test_only_people_of_the_tenant_that_runs_the_service_change_its_policy
 
 async def test_a_policy_that_is_wrong_is_not_proposed(people: People) -> None:
     wrong = await people.changing.propose(await people.who("ana"), "name: example", "x.yaml", reason="why")
-    assert (wrong.refused, wrong.because) == ("invalid", "x.yaml: tools: is missing")
+    assert (wrong.refused, wrong.because) == ("invalid", "x.yaml: defaults: is missing")
