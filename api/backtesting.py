@@ -86,7 +86,7 @@ async def backtest(
             change = simulation.happened(each)
             if change is not None:
                 changed(change)
-    now = await ledger.system.fetchval("SELECT now()")
+    now = await recordings.now()
     tally = simulation.finish(min(now, period.until))
     return Backtest(candidate.version, period, tally, unread, waits, tuple(sorted(texts)), uncounted)
 

@@ -61,6 +61,10 @@ class Recordings:
         rows = await self._pool.fetch(_SQL["versions"], since, until, tenant)
         return {row["version"]: None if row["source"] is None else json.loads(row["source"]) for row in rows}
 
+    async def now(self) -> datetime:
+        """By the clock that calls are recorded by."""
+        return await self._pool.fetchval(_SQL["clock"])
+
     async def read(
         self,
         since: datetime | None,

@@ -1,3 +1,7 @@
+-- name: clock
+-- The database's, by which calls were recorded.
+SELECT now()
+
 -- name: first_since
 -- From which event on events are read that were written at a time or later.
 SELECT coalesce(min(id), 9223372036854775807) FROM events WHERE at >= $1
