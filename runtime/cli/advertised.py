@@ -20,7 +20,7 @@ from tools.comparing import Advertised
 DEADLINE_SECONDS = 30
 MAX_BYTES = 4 * 1024 * 1024
 MAX_TOOLS = 1_000
-_LONGEST_TOKEN = 20_000
+_LONGEST_TOKEN = 16_384
 
 
 class _Tool(Border):
