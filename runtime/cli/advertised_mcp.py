@@ -1,4 +1,4 @@
-"""What an MCP server advertises (`tools/list` over streamable HTTP). Imported only with the extra `mcp`."""
+"""What an MCP server advertises (`tools/list` over streamable HTTP)."""
 
 import logging
 from collections.abc import AsyncIterator

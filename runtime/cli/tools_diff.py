@@ -75,12 +75,10 @@ def _of_run(url: str, token_file: Path | None) -> list[Advertised]:
 
 
 def _of_mcp(url: str, token_file: Path | None) -> list[Advertised]:
+    # The SDK takes a second to import, which the other commands need not spend.
+    from runtime.cli.advertised_mcp import of_mcp
+
     token = read_token(token_file, MCP_VARIABLE)
-    try:
-        # An extra of its own, with an HTTP client and a server beside those that are here already.
-        from runtime.cli.advertised_mcp import of_mcp
-    except ImportError:
-        raise CommandError("--mcp needs the extra `mcp` of this package (the MCP Python SDK)") from None
     return asyncio.run(of_mcp(url, token))
 
 

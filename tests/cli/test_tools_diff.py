@@ -1,7 +1,6 @@
 """`counterseal tools diff`, against the real API and a real MCP server, on loopback."""
 
 import json
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -231,13 +230,6 @@ async def test_an_mcp_server_that_refuses_the_token(run: Run, monkeypatch: pytes
         ran = await run("tools", "diff", "--mcp", url)
     assert ran.status == 1
     assert ran.complaint.endswith("refuses the token, or that there is none (HTTP 401)")
-
-
-async def test_without_the_sdk_it_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "runtime.cli.advertised_mcp", raising=False)
-    monkeypatch.setitem(sys.modules, "mcp", None)
-    ran = await run("tools", "diff", "--mcp", "http://127.0.0.1:1")
-    assert (ran.status, "needs the extra `mcp`" in ran.complaint) == (1, True)
 
 
 async def test_the_api_is_compared_for_the_run_of_the_token(
