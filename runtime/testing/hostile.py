@@ -6,7 +6,7 @@ from typing import Annotated, cast
 from pydantic import JsonValue, StringConstraints, TypeAdapter, ValidationError
 
 from tools.arguments import JsonSchema, options
-from tools.http.checking import BOUND
+from tools.declared.checking import BOUND
 
 _LOOK_ALIKE = str.maketrans("0123456789", "".join(chr(0xFF10 + digit) for digit in range(10)))
 _NOT_IN_ANY_ENUM = "no_such_value"

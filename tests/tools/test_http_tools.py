@@ -17,8 +17,8 @@ from schemas.codes import Code
 from schemas.effects import Absent, Confirmed, Effect, Exchange, Failed
 from tests.tools.test_http_documents import MANIFEST, READ, READ_MANIFEST, WRITE
 from tools.catalog import Catalog
-from tools.http.read import DeclaredRead
-from tools.http.write import DeclaredWrite
+from tools.http.read import HttpRead
+from tools.http.write import HttpWrite
 from tools.protocol import Refusal
 
 BINDING = Binding(tenant="t", run_id="run_1", agent_id="bot", actor_id="user", customer_id="cus_ada")
@@ -74,18 +74,18 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 
 @pytest.fixture
-def send_money(catalog: Catalog) -> DeclaredWrite:
+def send_money(catalog: Catalog) -> HttpWrite:
     entry = catalog.get("send_money")
     assert entry is not None
-    assert isinstance(entry.tool, DeclaredWrite)
+    assert isinstance(entry.tool, HttpWrite)
     return entry.tool
 
 
 @pytest.fixture
-def list_recipients(catalog: Catalog) -> DeclaredRead:
+def list_recipients(catalog: Catalog) -> HttpRead:
     entry = catalog.get("list_recipients")
     assert entry is not None
-    assert isinstance(entry.tool, DeclaredRead)
+    assert isinstance(entry.tool, HttpRead)
     return entry.tool
 
 
@@ -134,7 +134,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-async def test_what_an_answer_means(send_money: DeclaredWrite, case: str) -> None:
+async def test_what_an_answer_means(send_money: HttpWrite, case: str) -> None:
     answer, expected = ANSWERS[case]
     bank = Bank(post_payments=answer)
     outcome = await send_money.execute(effect(), bank.systems)
@@ -180,7 +180,7 @@ LOOKS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("case", LOOKS)
-async def test_how_it_is_looked_up(send_money: DeclaredWrite, case: str) -> None:
+async def test_how_it_is_looked_up(send_money: HttpWrite, case: str) -> None:
     answer, expected = LOOKS[case]
     bank = Bank(get_payments=answer)
     found = await send_money.inspect(effect(), bank.systems)
@@ -206,14 +206,14 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("answer", UNREADABLE)
-async def test_a_fact_that_cannot_be_believed_is_none(send_money: DeclaredWrite, catalog: Catalog, answer: Any) -> None:
+async def test_a_fact_that_cannot_be_believed_is_none(send_money: HttpWrite, catalog: Catalog, answer: Any) -> None:
     arguments = catalog.validate_arguments("send_money", ARGUMENTS | {"idempotency_key": "0" * 32})
     systems = Bank(get_recipients=answer, get_customers=ACCOUNTS).systems
     with pytest.raises(SystemUnavailable):
         await send_money.read_facts(cast(Any, arguments), BINDING, systems)
 
 
-async def test_facts_are_the_customers_own(send_money: DeclaredWrite, catalog: Catalog) -> None:
+async def test_facts_are_the_customers_own(send_money: HttpWrite, catalog: Catalog) -> None:
     arguments = cast(Any, catalog.validate_arguments("send_money", ARGUMENTS | {"idempotency_key": "0" * 32}))
 
     async def read(recipient: Any, account: Any = ACCOUNTS) -> Any:
@@ -243,7 +243,7 @@ async def test_facts_are_the_customers_own(send_money: DeclaredWrite, catalog: C
 
 
 async def test_what_people_are_shown_of_what_was_sent_has_no_word_of_the_agents(
-    send_money: DeclaredWrite, catalog: Catalog
+    send_money: HttpWrite, catalog: Catalog
 ) -> None:
     given = ARGUMENTS | {"idempotency_key": "0" * 32, "reference": "my words"}
     arguments = cast(Any, catalog.validate_arguments("send_money", given))
@@ -258,7 +258,7 @@ async def test_what_people_are_shown_of_what_was_sent_has_no_word_of_the_agents(
     assert bank.asked[-1][2]["json"]["reference"] == "my words"
 
 
-async def test_a_read_answers_its_list_and_how_many_there_are(list_recipients: DeclaredRead, catalog: Catalog) -> None:
+async def test_a_read_answers_its_list_and_how_many_there_are(list_recipients: HttpRead, catalog: Catalog) -> None:
     arguments = cast(Any, catalog.validate_arguments("list_recipients", {"limit": 2}))
 
     async def read(*answer: Any) -> Any:

@@ -10,20 +10,10 @@ from gateways.protocols import SystemUnavailable
 from policy.values import look_up
 from schemas.codes import Code
 from schemas.replies import Explanation
+from tools.declared.references import at, error_of, names_in
 from tools.http.document import Get
-from tools.http.references import NotPlainError, names_in, names_in_path, path_of, query_of
+from tools.http.paths import NotPlainError, names_in_path, path_of, query_of
 from tools.protocol import Refusal
-
-
-def at(answer: JsonValue, path: str) -> object:
-    """What stands at a dotted path of an answer; `policy.values.ABSENT` where nothing does."""
-    return look_up({"answer": answer}, ("answer", *path.split(".")))
-
-
-def error_of(answer: JsonValue, path: str | None) -> str | None:
-    """The remote's error code; None without one."""
-    code = None if path is None else at(answer, path)
-    return code if isinstance(code, str) else None
 
 
 async def fetch(

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, JsonValue, StringCons
 
 from policy.values import ABSENT, look_up
 from schemas.base import Model
-from tools.http.document import FieldText
+from tools.declared.document import FieldText
 
 M = TypeVar("M", bound=Model)
 

@@ -1,4 +1,4 @@
-"""Names in an `http.yaml`, and the values behind them when a call is made."""
+"""Names in a tool's document, and the values behind them when a call is made."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,6 @@ from pydantic import JsonValue
 
 from policy.values import ABSENT, look_up
 
-_IN_PATH = re.compile(r"\{([a-z0-9_.]+)\}")
 PLAIN_ID = re.compile(r"[0-9A-Za-z_-]{1,255}")
 
 
@@ -30,10 +29,6 @@ def names_in(value: JsonValue | Mapping[str, JsonValue], where: str) -> Iterator
             yield from names_in(below, f"{where}.{index}")
 
 
-def names_in_path(template: str) -> list[str]:
-    return _IN_PATH.findall(template)
-
-
 def resolve(value: JsonValue, values: Mapping[str, object]) -> JsonValue:
     """The value with references filled in. Optional ones that were not given are left out."""
     name = name_of(value)
@@ -48,24 +43,12 @@ def resolve(value: JsonValue, values: Mapping[str, object]) -> JsonValue:
     return value
 
 
-class NotPlainError(ValueError):
-    """Something that belongs into a path is no plain identifier. The only argument is its name."""
+def at(answer: JsonValue, path: str) -> object:
+    """What stands at a dotted path of an answer; `policy.values.ABSENT` where nothing does."""
+    return look_up({"answer": answer}, ("answer", *path.split(".")))
 
 
-def path_of(template: str, values: Mapping[str, object]) -> tuple[str, dict[str, str]]:
-    """(template, values of its places) as `Remote.exchange` takes them. Raises NotPlainError."""
-    filled: dict[str, str] = {}
-    for name in names_in_path(template):
-        found = look_up(values, tuple(name.split(".")))
-        text = str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
-        if PLAIN_ID.fullmatch(text) is None:
-            raise NotPlainError(name)
-        filled[name.replace(".", "_")] = text
-    return _IN_PATH.sub(lambda place: "{" + place[1].replace(".", "_") + "}", template), filled
-
-
-def query_of(query: Mapping[str, JsonValue], values: Mapping[str, object]) -> dict[str, str] | None:
-    """The query as text; None where there is none."""
-    filled = {name: resolve(value, values) for name, value in query.items()}
-    given = {name: value for name, value in filled.items() if value is not None}
-    return {name: str(each).lower() if isinstance(each, bool) else str(each) for name, each in given.items()} or None
+def error_of(answer: JsonValue, path: str | None) -> str | None:
+    """The remote's error code; None without one."""
+    code = None if path is None else at(answer, path)
+    return code if isinstance(code, str) else None
