@@ -38,7 +38,9 @@ LONGEST = (
 )
 
 # What speaks to the session's stack stays together in one process, so that one is started and not four.
-ONE_STACK = ("e2e/test_browser.py", "e2e/test_calls.py", "e2e/test_readme.py", "e2e/test_webhooks.py")
+ONE_STACK = tuple(
+    f"e2e/test_{name}.py" for name in ("browser", "calls", "client", "client_pages", "readme", "webhooks")
+)
 
 # Nothing of a test database has to survive a power cut.
 UNSAFE_BUT_QUICK = {
