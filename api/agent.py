@@ -1,35 +1,29 @@
 """The agent's API: runs, tools, calls. Every answer about a call is the reply object, from committed state."""
 
-import contextlib
-from typing import Annotated
+from typing import Annotated, get_args
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field, JsonValue, StringConstraints
-from temporalio.service import RPCError
 
-from api.authentication import Run, Service, binding_of
-from api.calling import call_tool, dry_run
-from api.context import Context, Services
+from api.asking import LONGEST_WAIT, ask, checked, progress, withdraw
+from api.authentication import Run, Service, Surface, resource_of
+from api.context import Services
 from api.edge import json_object
-from api.offering import check_phase, not_offered, offered
+from api.offering import offered
 from api.openapi import BODY, ID, PROBLEM, QUERY, answer, problems, takes
 from api.parsing import parse
 from api.problems import problem_response, refuse, reply_response
-from api.waiting import RESTING
-from ledger.principals import Principal
-from ledger.records import SETTLED, CallRecord
 from schemas.base import Model
 from schemas.codes import REGISTRY, Code
-from schemas.ids import is_request_id, is_run_id
+from schemas.ids import is_run_id
 from schemas.replies import Explanation, Problem, Reply
 from schemas.tools import ToolDescription
-from tools.protocol import Refusal
 
 router = APIRouter(prefix="/v1")
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$")]
-Wait = Annotated[int, Query(ge=0, le=60)]
+Wait = Annotated[int, Query(ge=0, le=LONGEST_WAIT)]
 
 
 class OpenRun(Model):
@@ -40,6 +34,8 @@ class OpenRun(Model):
     customer_id: _Name
     tools: Annotated[list[_Name], Field(min_length=1, max_length=64)]
     expires_in_seconds: Annotated[int, Field(ge=60, le=86_400)] = 3600
+    resource: Annotated[str, StringConstraints(max_length=2048)] | None = None
+    """The one interface that the token is to be good at (RFC 8707): this service's URL with `/v1` or `/mcp`."""
 
 
 class CallTool(Model):
@@ -92,6 +88,10 @@ async def open_run(request: Request, service: Service, services: Services) -> Re
     published = {entry.manifest.name for entry in services.catalog.published()}
     if not published.issuperset(names):
         raise refuse(Code.TOOL_NOT_AVAILABLE, Explanation(allowed={"tools": ", ".join(sorted(published))}))
+    resources = [resource_of(services, surface) for surface in get_args(Surface)]
+    if asked.resource is not None and asked.resource not in resources:
+        problem = f"resource must be {' or '.join(resources)}, or left out"
+        raise refuse(Code.INVALID_INPUT, Explanation(values={"problem": problem}, invalid_fields=("resource",)))
     run = await services.ledger.principals.open_run(
         service,
         agent_id=asked.agent_id,
@@ -99,6 +99,7 @@ async def open_run(request: Request, service: Service, services: Services) -> Re
         customer_id=asked.customer_id,
         tools=names,
         seconds=asked.expires_in_seconds,
+        resource=asked.resource,
     )
     opened = RunOpened(
         run_id=run.run_id,
@@ -144,18 +145,9 @@ async def list_tools(run: Run, services: Services) -> Response:
 async def post_tool_call(request: Request, run: Run, services: Services, wait_seconds: Wait = 20) -> Response:
     """Call a tool. Answers when the call has settled or parked, at the latest after `wait_seconds`."""
     asked = parse(CallTool, await json_object(request))
-    entry = services.catalog.get(asked.tool)
-    if entry is None or not entry.offered_to(run.tools):
-        raise await not_offered(services, run)
-    arguments = services.catalog.validate_arguments(asked.tool, asked.arguments)
-    if isinstance(arguments, Refusal):
-        raise refuse(arguments.code, arguments.explanation)
+    call = await checked(services, run, asked.tool, asked.arguments)
     request.state.input_validated = True
-    await check_phase(services, run, entry, arguments)
-    if asked.dry_run:
-        reply = await dry_run(services, binding_of(run), entry, asked.arguments)
-    else:
-        reply = await call_tool(services, binding_of(run), entry, arguments, asked.arguments, wait_seconds)
+    reply = await ask(services, run, call, wait_seconds, dry=asked.dry_run)
     return reply_response(reply, base=services.public_url)
 
 
@@ -166,11 +158,7 @@ async def post_tool_call(request: Request, run: Run, services: Services, wait_se
 )
 async def get_tool_call(request_id: str, run: Run, services: Services, wait_seconds: Wait = 0) -> Response:
     """Progress of a call, to the run's own token or another of the same tenant and agent: the reply object, no more."""
-    record = await _visible(services, run, request_id)
-    if wait_seconds and not record.settled:
-        until = SETTLED if record.status == "pending_approval" else RESTING
-        await services.waiters.wait(record.workflow_id, wait_seconds, until)
-        record = await services.ledger.of(record.tenant).calls.read(request_id)
+    record = await progress(services, run, request_id, wait_seconds)
     return Response(record.reply().to_json(), media_type="application/json")
 
 
@@ -185,24 +173,8 @@ async def get_tool_call(request_id: str, run: Run, services: Services, wait_seco
 )
 async def cancel_tool_call(request_id: str, run: Run, services: Services) -> Response:
     """Withdraw a call while it is parked. 409 with its present state when it no longer is."""
-    known = await _visible(services, run, request_id)
-    record, withdrawn = await services.ledger.of(known.tenant).approvals.withdraw(known.request_id, known.agent_id)
+    record = await withdraw(services, run, request_id)
     reply = record.reply()
     if record.status != "cancelled":
         return problem_response(reply, 409, base=services.public_url)
-    if withdrawn:
-        # The ledger has it already; without the signal the workflow finds out at its deadline.
-        with contextlib.suppress(RPCError):
-            await services.temporal.get_workflow_handle(record.workflow_id).signal("withdraw")
     return Response(reply.to_json(), media_type="application/json")
-
-
-async def _visible(services: Context, run: Principal, request_id: str) -> CallRecord:
-    """The call, if this run may see it. Raises Refused: whatever the reason, the same 404."""
-    binding = binding_of(run)
-    record = None
-    if is_request_id(request_id):
-        record = await services.ledger.of(binding.tenant).calls.visible_to(binding.tenant, binding.agent_id, request_id)
-    if record is None:
-        raise refuse(Code.INVALID_INPUT, Explanation(values={"problem": "there is no such call"}), status=404)
-    return record

@@ -1,8 +1,8 @@
 """The application: routes over a context, and what holds for every response."""
 
 import mimetypes
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from api import agent, approvals, codes, health, webhooks
 from api.envelope import Envelope
 from api.failures import Failures
 from api.handlers import on_erased, on_http_exception, on_invalid_request
+from api.mcp import metadata
+from api.mcp.endpoint import Endpoint
 from api.openapi import describe
 from api.pages import router as pages
 from api.pages.security import SecurityHeaders
@@ -31,10 +33,17 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 def create_app(lifespan: Lifespan) -> FastAPI:
     """The service's HTTP interface. `lifespan` puts the `Context` at `app.state.context`."""
+    mcp = Endpoint()
+
+    @asynccontextmanager
+    async def with_mcp(app: FastAPI) -> AsyncGenerator[None]:
+        async with lifespan(app), mcp.running():
+            yield
+
     app = FastAPI(
         title="Counterseal",
         version=VERSION,
-        lifespan=lifespan,
+        lifespan=with_mcp,
         # A redirect would be made of whatever Host the request names.
         redirect_slashes=False,
         docs_url=None,
@@ -42,8 +51,9 @@ def create_app(lifespan: Lifespan) -> FastAPI:
         # Its own spans and logs hold URL queries and exception texts; ours (`RequestSpans`) do not.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
-    for module in (agent, approvals, codes, health, pages, webhooks):
+    for module in (agent, approvals, codes, health, metadata, pages, webhooks):
         app.include_router(module.router)
+    app.router.routes.append(mcp.route)
     # Of the system's own table some say otherwise, and nothing but this would be run.
     mimetypes.add_type("text/javascript", ".js")
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")

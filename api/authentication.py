@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, Request
 
-from api.context import Services
+from api.context import Context, Services
 from api.problems import refuse
 from ledger.principals import Principal, TokenKind
 from schemas.calls import Binding
@@ -17,23 +17,44 @@ _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/=-]{1,512})")
 _REALM = 'Bearer realm="counterseal"'
 
 
-def _needs(*kinds: TokenKind) -> Callable[..., Awaitable[Principal]]:
-    async def authenticate(request: Request, services: Services) -> Principal:
-        headers = request.headers.getlist("authorization")
-        # Of two headers nobody can say which one is meant.
-        offered = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
-        if offered is None:
-            raise refuse(Code.UNAUTHENTICATED, headers={"WWW-Authenticate": _REALM})
-        principal = await services.ledger.principals.authenticate(offered[1])
-        if principal is None:
-            raise refuse(Code.UNAUTHENTICATED, headers={"WWW-Authenticate": f'{_REALM}, error="invalid_token"'})
-        request.state.principal = principal
-        if principal.kind not in kinds:
-            said = Explanation(allowed={"token_kind": " or ".join(kinds)})
-            raise refuse(Code.FORBIDDEN, said, headers={"WWW-Authenticate": f'{_REALM}, error="insufficient_scope"'})
-        return principal
+Surface = Literal["v1", "mcp"]
+"""What takes run tokens: the HTTP API, and the Model Context Protocol."""
 
-    return authenticate
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+"""https://www.rfc-editor.org/rfc/rfc9728#section-3"""
+
+
+def resource_of(services: Context, surface: Surface) -> str:
+    """The URL by which tokens name it (RFC 8707)."""
+    return f"{services.public_url}/{surface}"
+
+
+def _needs(*kinds: TokenKind) -> Callable[..., Awaitable[Principal]]:
+    async def needed(request: Request, services: Services) -> Principal:
+        return await authenticate(request, services, "v1", *kinds)
+
+    return needed
+
+
+async def authenticate(request: Request, services: Context, surface: Surface, *kinds: TokenKind) -> Principal:
+    """Who holds the token of the request. Raises Refused: UNAUTHENTICATED, also for a token that is good elsewhere
+    alone; FORBIDDEN for another kind than `kinds`."""
+    challenge = _REALM
+    if surface == "mcp":
+        challenge += f', resource_metadata="{services.public_url}{WELL_KNOWN}/{surface}"'
+    headers = request.headers.getlist("authorization")
+    # Of two headers nobody can say which one is meant.
+    offered = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
+    if offered is None:
+        raise refuse(Code.UNAUTHENTICATED, headers={"WWW-Authenticate": challenge})
+    principal = await services.ledger.principals.authenticate(offered[1])
+    if principal is None or principal.resource not in (None, resource_of(services, surface)):
+        raise refuse(Code.UNAUTHENTICATED, headers={"WWW-Authenticate": f'{challenge}, error="invalid_token"'})
+    request.state.principal = principal
+    if principal.kind not in kinds:
+        said = Explanation(allowed={"token_kind": " or ".join(kinds)})
+        raise refuse(Code.FORBIDDEN, said, headers={"WWW-Authenticate": f'{challenge}, error="insufficient_scope"'})
+    return principal
 
 
 def binding_of(principal: Principal) -> Binding:

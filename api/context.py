@@ -45,6 +45,10 @@ class Context:
     """By the name of the gateway that sends them."""
     oidc: Provider | None = None
     """The OpenID provider that people can sign in with."""
+    mcp_hosts: tuple[str, ...] = ()
+    """Host headers that `/mcp` is reached by beside that of the public URL."""
+    mcp_origins: tuple[str, ...] = ()
+    """Origins of web pages that may use `/mcp` beside that of the public URL."""
 
 
 def _context(request: Request) -> Context:

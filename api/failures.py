@@ -6,7 +6,7 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.problems import on_refused, refuse
+from api.problems import Refused, on_refused, refuse
 from ledger.database import UNAVAILABLE
 from schemas.codes import Code
 from schemas.replies import Explanation
@@ -38,13 +38,16 @@ class Failures:
         except Exception as problem:
             if started:
                 raise
-            _log.error(
-                "request_failed", error_type=type(problem).__name__, route=getattr(scope.get("route"), "path", None)
-            )
-            if isinstance(problem, UNAVAILABLE):
-                refused = refuse(Code.TEMPORARY_FAILURE, Explanation(retry_after_seconds=_RETRY_SECONDS))
-            else:
-                refused = refuse(Code.INTERNAL_FAILURE)
-            refused.__cause__ = problem
-            response = await on_refused(Request(scope), refused)
+            response = await on_refused(Request(scope), failure(scope, problem))
             await response(scope, receive, send)
+
+
+def failure(scope: Scope, problem: Exception) -> Refused:
+    """What is answered in place of an exception, which the log names by its type."""
+    _log.error("request_failed", error_type=type(problem).__name__, route=getattr(scope.get("route"), "path", None))
+    if isinstance(problem, UNAVAILABLE):
+        refused = refuse(Code.TEMPORARY_FAILURE, Explanation(retry_after_seconds=_RETRY_SECONDS))
+    else:
+        refused = refuse(Code.INTERNAL_FAILURE)
+    refused.__cause__ = problem
+    return refused

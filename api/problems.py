@@ -37,12 +37,15 @@ def refuse(
 
 def reply_response(reply: Reply, *, base: str) -> Response:
     """The answer to `POST /v1/tool-calls`: 200 or 202 with the reply, or a problem."""
-    spec = REGISTRY[reply.code]
-    if reply.ok or spec.http_status < 400 or reply.dry_run:
-        return Response(
-            reply.to_json(), status_code=spec.http_status if not reply.dry_run else 200, media_type="application/json"
-        )
-    return problem_response(reply, spec.http_status, base=base)
+    status = REGISTRY[reply.code].http_status
+    if is_problem(reply):
+        return problem_response(reply, status, base=base)
+    return Response(reply.to_json(), status_code=200 if reply.dry_run else status, media_type="application/json")
+
+
+def is_problem(reply: Reply) -> bool:
+    """Whether a call is answered with a problem: it was refused or failed, and not only tried out."""
+    return not reply.ok and not reply.dry_run and REGISTRY[reply.code].http_status >= 400
 
 
 def problem_response(reply: Reply, status: int, *, base: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -61,13 +64,23 @@ def send_plain_problem(status: int, title: str, detail: str) -> JSONResponse:
 
 
 async def on_refused(request: Request, problem: Exception) -> Response:
-    """Exception handler for `Refused`: the refusal is counted, noted for its diagnostic, and answered."""
+    """Exception handler for `Refused`."""
     if not isinstance(problem, Refused):
         raise problem
     services: Context = request.app.state.context
-    cause = problem.__cause__ or problem.__context__
-    reply = await count_refusal(request, problem.reply, services.ledger.attempts, services.limits)
-    if reply.code is not problem.reply.code:
-        problem = Refused(reply)
-    services.edge_diagnostics.note(request, reply, problem.status, cause)
-    return problem_response(reply, problem.status, base=services.public_url, headers=problem.headers)
+    refused = await taken_note_of(request, services, problem)
+    return problem_response(refused.reply, refused.status, base=services.public_url, headers=refused.headers)
+
+
+async def taken_note_of(request: Request, services: Context, refused: Refused) -> Refused:
+    """What is answered to a refused request: the refusal, counted and noted for its diagnostic; another one once there
+    were too many."""
+    reply = await count_refusal(request, refused.reply, services.ledger.attempts, services.limits)
+    cause = refused.__cause__ or refused.__context__
+    answered = Refused(
+        reply,
+        status=refused.status if reply.code is refused.reply.code else None,
+        headers=refused.headers if reply.code is refused.reply.code else None,
+    )
+    services.edge_diagnostics.note(request, reply, answered.status, cause)
+    return answered

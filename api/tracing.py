@@ -1,12 +1,22 @@
 """One server span per request, named by its route; the caller's `traceparent` is its parent."""
 
+from collections.abc import Mapping
+
 from opentelemetry import propagate, trace
+from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _tracer = trace.get_tracer("counterseal.api")
 # Asked for again and again by probes and browsers.
 _QUIET = ("/healthz", "/readyz", "/metrics", "/static/")
+
+
+def parent_in(carrier: Mapping[str, object]) -> Context | None:
+    """The trace that a caller names with `traceparent` and `tracestate`; None where it names none."""
+    named = {name: value for name in ("traceparent", "tracestate") if isinstance(value := carrier.get(name), str)}
+    context = propagate.extract(named)
+    return context if trace.get_current_span(context).get_span_context().is_valid and named else None
 
 
 class RequestSpans:

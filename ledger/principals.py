@@ -51,6 +51,8 @@ class Principal:
     roles: frozenset[str] = frozenset()
     owner: str | None = None
     standing: Standing = NOBODY
+    resource: str | None = None
+    """The one interface, by its URL, that the token is good at (RFC 8707); None for every one that takes its kind."""
 
     @property
     def person_id(self) -> str:
@@ -143,6 +145,7 @@ class Principals:
             roles=frozenset(row["roles"] or ()),
             owner=row["owner"],
             standing=standing_of(row) if row["username"] else NOBODY,
+            resource=row["resource"],
         )
 
     async def issue(
@@ -198,9 +201,17 @@ class Principals:
         return await self._database.system.fetch(_SQL["list_tokens"])
 
     async def open_run(
-        self, service: Principal, *, agent_id: str, actor_id: str, customer_id: str, tools: Sequence[str], seconds: int
+        self,
+        service: Principal,
+        *,
+        agent_id: str,
+        actor_id: str,
+        customer_id: str,
+        tools: Sequence[str],
+        seconds: int,
+        resource: str | None = None,
     ) -> OpenedRun:
-        """Open a run for the tenant of `service` and mint its token."""
+        """Open a run for the tenant of `service` and mint its token, good at `resource` alone where one is named."""
         run_id, token = new_run_id(), new_token("run")
         expires_at = await self._database.tenant(service.tenant).fetchval(
             _SQL["open_run"],
@@ -216,6 +227,7 @@ class Principals:
             token_hash(token),
             service.token_id,
             service.owner,
+            resource,
         )
         return OpenedRun(run_id, token, expires_at)
 

@@ -89,6 +89,8 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 limits=limits_of(settings),
                 webhooks=webhook_readers(settings),
                 oidc=oidc,
+                mcp_hosts=settings.mcp_hosts(),
+                mcp_origins=settings.mcp_origins(),
             )
             if settings.eager_start:
                 services = await stack.enter_async_context(

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from api.mcp.reaching import is_origin
 from api.pages.links import is_trace_url
 from policy.load import DEFAULT_POLICY
 from runtime.systems import read_systems
@@ -48,6 +49,12 @@ class Settings(BaseSettings):
     """The port that the API listens on."""
     public_url: str = "http://127.0.0.1:8080"
     """Where people reach the web form."""
+    mcp_allowed_hosts: str = ""
+    """Host headers, separated by commas, by which `/mcp` may be reached beside the host of the public URL, e.g.
+    `counterseal.internal:8080`. Where the public URL is of this machine, all its own names are allowed."""
+    mcp_allowed_origins: str = ""
+    """Origins of web pages, separated by commas, that may use `/mcp` beside that of the public URL, e.g.
+    `https://agents.example.com`."""
     trusted_proxies: str = ""
     """Addresses or networks of proxies, separated by commas, whose `X-Forwarded-For` and `X-Forwarded-Proto` are
     believed. Without any, a caller's address is the connection's own."""
@@ -184,6 +191,13 @@ class Settings(BaseSettings):
             raise ValueError("must be IP addresses or networks, separated by commas") from None
         return value
 
+    @field_validator("mcp_allowed_origins")
+    @classmethod
+    def _are_origins(cls, value: str) -> str:
+        if not all(map(is_origin, _split(value))):
+            raise ValueError("must be origins such as https://agents.example.com, separated by commas")
+        return value
+
     @field_validator("trace_url")
     @classmethod
     def _has_a_place_for_the_trace(cls, value: str) -> str:
@@ -244,6 +258,14 @@ class Settings(BaseSettings):
     def private_systems(self) -> list[str]:
         """`private_networks`, one by one."""
         return _split(self.private_networks)
+
+    def mcp_hosts(self) -> tuple[str, ...]:
+        """`mcp_allowed_hosts`, one by one."""
+        return tuple(_split(self.mcp_allowed_hosts))
+
+    def mcp_origins(self) -> tuple[str, ...]:
+        """`mcp_allowed_origins`, one by one."""
+        return tuple(_split(self.mcp_allowed_origins))
 
     def proxies(self) -> list[str]:
         """`trusted_proxies`, one by one."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -38,3 +38,25 @@ async def served(app: Any, **options: Any) -> AsyncGenerator[str]:
         server.should_exit = True
         await task
         sock.close()
+
+
+@asynccontextmanager
+async def in_one_task(context: AbstractAsyncContextManager[Any]) -> AsyncGenerator[None]:
+    """Enters and leaves `context` in a task of its own: a fixture is torn down in another one than it was made in,
+    which task groups do not allow."""
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def host() -> None:
+        async with context:
+            entered.set()
+            await leave.wait()
+
+    task = asyncio.create_task(host())
+    await asyncio.wait([task, waiting := asyncio.create_task(entered.wait())], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not task.done():
+        try:
+            yield
+        finally:
+            leave.set()
+    await task

@@ -1,7 +1,7 @@
 -- name: by_token
 -- The live principal behind a token hash: a run's binding for run tokens, roles for people. A run ends with the token it
 -- was opened with, an approver's token with its person.
-SELECT t.token_id, t.kind, t.tenant, t.principal, coalesce(r.owner, t.owner) AS owner,
+SELECT t.token_id, t.kind, t.tenant, t.principal, t.resource, coalesce(r.owner, t.owner) AS owner,
        r.run_id, r.agent_id, r.actor_id, r.customer_id, r.tools, u.username, u.roles, u.person_id, u.names, u.grants, u.lent
 FROM tokens t
 LEFT JOIN runs r ON r.run_id = t.run_id
@@ -44,8 +44,8 @@ WITH run AS (
     INSERT INTO runs (run_id, tenant, agent_id, actor_id, customer_id, tools, opened_by, expires_at, opened_with, owner)
     VALUES ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8), $11, $12) RETURNING run_id, expires_at
 )
-INSERT INTO tokens (token_id, hash, kind, tenant, principal, run_id, expires_at)
-SELECT $9, $10, 'run', $2, $3, run_id, expires_at FROM run RETURNING expires_at
+INSERT INTO tokens (token_id, hash, kind, tenant, principal, run_id, expires_at, resource)
+SELECT $9, $10, 'run', $2, $3, run_id, expires_at, $13 FROM run RETURNING expires_at
 
 -- name: upsert_user
 -- A person; an existing one keeps their password.

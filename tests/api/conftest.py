@@ -29,6 +29,7 @@ from tests.service import (
     sandbox_process,
     service,
 )
+from tests.serving import in_one_task
 
 # All tests come from one address; the bounds have tests of their own.
 UNBOUNDED = dict.fromkeys(
@@ -154,9 +155,9 @@ async def api(
         settings = built.core.settings.model_copy(update=changes)
         app = create_app(lifespan_of(settings))
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        running = in_one_task(app.router.lifespan_context(app))
         with address_of(temporal_server):
-            starting = app.router.lifespan_context(app)
-            await starting.__aenter__()
+            await running.__aenter__()
         try:
             async with (
                 effect_worker(built.temporal, built.services, "payments"),
@@ -164,7 +165,7 @@ async def api(
             ):
                 yield Api(built, app, client)
         finally:
-            await starting.__aexit__(None, None, None)
+            await running.__aexit__(None, None, None)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -13,14 +13,14 @@ PASSWORD = "a long example password"
 _SERVICE = Principal(kind="service", tenant="acme", name="runtime")
 
 
-async def _run(ledger: Ledger, service: Principal = _SERVICE, **changes: int) -> OpenedRun:
+async def _run(ledger: Ledger, service: Principal = _SERVICE, seconds: int = 3600) -> OpenedRun:
     return await ledger.principals.open_run(
         service,
         agent_id="support-bot",
         actor_id="user_17",
         customer_id="cus_1",
         tools=["issue_refund"],
-        **{"seconds": 3600, **changes},
+        seconds=seconds,
     )
 
 

@@ -1,0 +1,91 @@
+"""What an agent may ask, whatever it asks through: a call checked and made, its progress, its withdrawal.
+
+HTTP (`api/agent.py`) and the Model Context Protocol (`api/mcp/`) run this very code, with the same refusals.
+"""
+
+import contextlib
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+from temporalio.service import RPCError
+
+from api.authentication import binding_of
+from api.calling import call_tool, dry_run
+from api.context import Context
+from api.offering import check_phase, not_offered
+from api.problems import refuse
+from api.waiting import RESTING
+from ledger.principals import Principal
+from ledger.records import SETTLED, CallRecord
+from schemas.codes import Code
+from schemas.ids import is_request_id
+from schemas.replies import Explanation, Reply
+from tools.catalog import Entry
+from tools.protocol import Arguments, Refusal
+
+LONGEST_WAIT = 60
+"""Seconds; a wait for a call ends by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call of a tool that its run has, with arguments that fit."""
+
+    entry: Entry
+    arguments: Arguments
+    raw: dict[str, JsonValue]
+
+
+async def checked(services: Context, run: Principal, tool: str, raw: dict[str, JsonValue]) -> Asked:
+    """Raises Refused: TOOL_NOT_AVAILABLE, INVALID_INPUT."""
+    entry = services.catalog.get(tool)
+    if entry is None or not entry.offered_to(run.tools):
+        raise await not_offered(services, run)
+    arguments = services.catalog.validate_arguments(tool, raw)
+    if isinstance(arguments, Refusal):
+        raise refuse(arguments.code, arguments.explanation)
+    return Asked(entry, arguments, raw)
+
+
+async def ask(services: Context, run: Principal, asked: Asked, wait_seconds: float, *, dry: bool = False) -> Reply:
+    """The call's state once it has settled or parked, at the latest after `wait_seconds`; `dry`: what it would come to.
+
+    Raises Refused: TOOL_NOT_AVAILABLE (not its phase), IDEMPOTENCY_CONFLICT, TEMPORARY_FAILURE.
+    """
+    await check_phase(services, run, asked.entry, asked.arguments)
+    if dry:
+        return await dry_run(services, binding_of(run), asked.entry, asked.raw)
+    return await call_tool(services, binding_of(run), asked.entry, asked.arguments, asked.raw, wait_seconds)
+
+
+async def progress(services: Context, run: Principal, request_id: str, wait_seconds: float = 0) -> CallRecord:
+    """The call as it stands, at the latest after `wait_seconds`: one that is parked, once it has settled; another, once
+    it rests. Raises Refused."""
+    record = await visible(services, run, request_id)
+    if wait_seconds and not record.settled:
+        until = SETTLED if record.status == "pending_approval" else RESTING
+        await services.waiters.wait(record.workflow_id, wait_seconds, until)
+        record = await services.ledger.of(record.tenant).calls.read(request_id)
+    return record
+
+
+async def withdraw(services: Context, run: Principal, request_id: str) -> CallRecord:
+    """The call, `cancelled` if it was parked until now or was withdrawn before. Raises Refused."""
+    known = await visible(services, run, request_id)
+    record, withdrawn = await services.ledger.of(known.tenant).approvals.withdraw(known.request_id, known.agent_id)
+    if withdrawn:
+        # The ledger has it already; without the signal the workflow finds out at its deadline.
+        with contextlib.suppress(RPCError):
+            await services.temporal.get_workflow_handle(record.workflow_id).signal("withdraw")
+    return record
+
+
+async def visible(services: Context, run: Principal, request_id: str) -> CallRecord:
+    """The call, if this run may see it. Raises Refused: whatever the reason, the same 404."""
+    binding = binding_of(run)
+    record = None
+    if is_request_id(request_id):
+        record = await services.ledger.of(binding.tenant).calls.visible_to(binding.tenant, binding.agent_id, request_id)
+    if record is None:
+        raise refuse(Code.INVALID_INPUT, Explanation(values={"problem": "there is no such call"}), status=404)
+    return record
