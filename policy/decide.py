@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-import cel
-
 from policy.conditions import Condition, ConditionError
 from policy.document import Limit, format_duration
 from policy.model import (
@@ -98,26 +96,16 @@ class _Case:
             "thresholds": tool.thresholds,
         }
         self.undecided: list[_Reason] = []
-        self._context: cel.Context | None = None
         refusals = len(tool.refusals)
-        answers = self._answers(refusals + len(tool.holds))
+        answers = tool.whens.answers(self.values)
         self.refusing = answers[:refusals]
         self.holding = answers[refusals:]
         """Of each rule whether its condition is true; None where that has no answer."""
 
-    def _answers(self, count: int) -> list[bool | None]:
-        if count == 0:
-            return []
-        try:
-            self._context = self.tool.reads.context(self.values)
-        except ConditionError:
-            return [None] * count
-        return self.tool.whens.answers(self._context)
-
     def advises(self, condition: Condition) -> bool:
         """Whether advice applies; not where that cannot be said."""
         try:
-            return self._context is not None and condition.holds(self._context)
+            return condition.holds(self.tool.reads.context(self.values))
         except ConditionError:
             return False
 

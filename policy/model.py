@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from policy.conditions import Condition, Reads, Together
+from policy.conditions import Condition, Reads
 from policy.document import Breaker, Limit, Measure, Parked, PolicyDocument, WhenAbsent
+from policy.plain import Whens
 from policy.problems import Problem
 from policy.wording import Wording
 from schemas.calls import RunFacts
@@ -87,7 +88,7 @@ class PolicyTool:
     otherwise: Verdict
     when_absent: WhenAbsent
     reads: Reads
-    whens: Together
+    whens: Whens
     """The conditions of `refusals`, then those of `holds`."""
     counted_for_tenant: frozenset[Measure] = frozenset()
     """What its calls are counted by over all tools of the tenant, for itself or for other tools of the policy."""

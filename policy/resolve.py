@@ -1,13 +1,15 @@
 """Turns what a policy says of a tool into what is evaluated, and finds every name in it that means nothing."""
 
 from collections import Counter as Tally
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from string import Formatter
 
-from policy.conditions import Condition, ConditionError, Reads, Together, compile_condition
+from policy.conditions import Condition, ConditionError, Reads, compile_condition
 from policy.decide import RESERVED_NAMES
 from policy.document import Defaults, Limit, RuleText, ToolText
+from policy.formulas import read_formula
 from policy.model import Counter, Hold, PolicyTool, Refusal
+from policy.plain import Whens
 from policy.problems import Problem
 from policy.values import Path, nested
 from policy.vocabulary import RUN, SAMPLES, SCALARS, Kind, Vocabulary
@@ -84,8 +86,12 @@ class _Resolver:
             otherwise=text.otherwise,
             when_absent=text.when_absent,
             reads=Reads(self._conditions),
-            whens=Together([rule.when for rule in (*refusals, *holds)]),
+            whens=self._whens([rule.when for rule in (*refusals, *holds)]),
         )
+
+    def _whens(self, conditions: Sequence[Condition]) -> Whens:
+        numbers = {".".join(path): value for path, value in self._constants.items()}
+        return Whens(conditions, [read_formula(each.source, self._names, numbers) for each in conditions])
 
     def _problem(self, where: Iterable[str], what: str) -> None:
         self.problems.append(Problem(self._file, " / ".join((self._name, *where)), what))

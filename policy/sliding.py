@@ -39,9 +39,11 @@ class _Sum:
             self.cut(now - self.seconds)
 
     def cut(self, since: float) -> None:
-        self.since = max(self.since, since)
-        while self.uses and self.uses[0].at <= self.since:
-            gone = self.uses.popleft()
+        if since <= self.since:
+            return
+        self.since, uses = since, self.uses
+        while uses and uses[0].at <= since:
+            gone = uses.popleft()
             self.count -= gone.count
             self.amount -= gone.amount
 

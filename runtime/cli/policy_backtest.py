@@ -1,7 +1,9 @@
 """`counterseal policy backtest`: what another policy would have changed about the calls that were recorded."""
 
+import gc
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -78,8 +80,20 @@ def command(
         return await backtest(ledger, catalog, candidate, asked, tenant=tenant, changed=shown.add, thorough=thorough)
 
     shown.begin()
-    found = with_ledger(data, play)
+    with uncollected():
+        found = with_ledger(data, play)
     shown.end(found)
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """Without the search for garbage in cycles: none is left behind here, and looking through all that is counted takes
+    an eighth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Changes:

@@ -33,6 +33,7 @@ from ledger.periods import Period
 from policy.decide import decide, decide_read
 from policy.load import DEFAULT_POLICY
 from policy.model import BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT, Bound, Policy, Proposal, Usage
+from runtime.cli.policy_backtest import uncollected
 from runtime.policy import load_checked
 from schemas.decisions import Claim, PolicyDecision
 from schemas.events import CallDecided, CallProposed, CallSettled
@@ -97,7 +98,7 @@ def _usage(of_agent: int, of_tenant: int) -> dict[str, Usage]:
 
 def bodies(asked: Proposal, made: PolicyDecision, request_id: str, customer: str) -> list[tuple[_Event, bytes]]:
     """The events of a call as JSON."""
-    binding = new_binding(tenant=TENANT, agent_id=f"bot-{hash(customer) % AGENTS}", customer_id=customer)
+    binding = new_binding(tenant=TENANT, agent_id=f"bot-{int(customer[4:]) % AGENTS}", customer_id=customer)
     call = {
         "request_id": request_id,
         "binding": binding.model_dump(),
@@ -195,7 +196,8 @@ async def measure(
     changes = 0
     for _ in range(rounds):
         begun, busy = time.perf_counter(), time.process_time()
-        tally = (await backtest(ledger, CATALOG, candidate, _PERIOD, thorough=thorough)).tally
+        with uncollected():
+            tally = (await backtest(ledger, CATALOG, candidate, _PERIOD, thorough=thorough)).tally
         took.append((time.perf_counter() - begun, time.process_time() - busy))
         assert tally.calls == calls, (tally.calls, tally.left)
         changes = tally.changes
