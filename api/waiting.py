@@ -26,6 +26,18 @@ class Waiters:
         self._waiting: defaultdict[str, set[_Waiter]] = defaultdict(set)
         self._look = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    def stop(self, within_seconds: float) -> None:
+        """The process ends: whoever then still waits is answered with the state there is, and nobody waits any more."""
+        asyncio.get_running_loop().call_later(within_seconds, self._release)
+
+    def _release(self) -> None:
+        self._stopping = True
+        for waiters in self._waiting.values():
+            for waiter in waiters:
+                if not waiter.future.done():
+                    waiter.future.set_result(None)
 
     def hint(self, workflow_id: str) -> None:
         """This process just committed a change of that call."""
@@ -34,6 +46,8 @@ class Waiters:
 
     async def wait(self, workflow_id: str, seconds: float, until: frozenset[Status] = RESTING) -> None:
         """Return when the call has one of the statuses `until`, or after `seconds`, whichever comes first."""
+        if self._stopping:
+            return
         waiter = _Waiter(asyncio.get_running_loop().create_future(), until)
         self._waiting[workflow_id].add(waiter)
         if self._task is None or self._task.done():

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from socket import socket
 from typing import Any
 
 import uvicorn
@@ -22,6 +23,8 @@ from runtime.webhooks import webhook_readers
 from runtime.workers import workflow_worker
 
 _CONNECTIONS = 20
+# Less than uvicorn gives connections to end.
+_ANSWERED_WITHIN = 5.0
 
 
 def run_api(settings: Settings) -> None:
@@ -29,9 +32,22 @@ def run_api(settings: Settings) -> None:
     start_logging(settings.log_level)
     stop_tracing = start_tracing("api", settings.traces_file)
     try:
-        uvicorn.run(create_app(lifespan_of(settings)), **server_options(settings))
+        _Server(create_app(lifespan_of(settings)), settings).run()
     finally:
         stop_tracing()
+
+
+class _Server(uvicorn.Server):
+    """When it is asked to stop, whoever waits for a call is answered before connections are cut."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        super().__init__(uvicorn.Config(app, **server_options(settings)))
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        context: Context = self._app.state.context
+        context.waiters.stop(_ANSWERED_WITHIN)
+        await super().shutdown(sockets)
 
 
 def server_options(settings: Settings) -> dict[str, Any]:
@@ -97,7 +113,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                     activity_services(built, inline=True, committed=waiters.hint)
                 )
                 await say_policy(built, by="api")
-                await stack.enter_async_context(workflow_worker(built.temporal, services))
+                await stack.enter_async_context(workflow_worker(built.temporal, services, build_id=settings.build_id))
             yield
 
     return lifespan

@@ -10,6 +10,7 @@ import httpx
 from pydantic import SecretStr
 from temporalio.client import Client, GrpcCompression, HeaderCodecBehavior
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
+from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 
 from activities.patience import Patience
@@ -92,14 +93,17 @@ async def _is_as_sealed(ledger: Ledger, file: CheckpointFile | None) -> None:
         raise SettingsError(f"the ledger is not as it was sealed: {problem}; see `counterseal ledger verify`") from None
 
 
-async def temporal_client(master: MasterKey) -> Client:
-    """A client configured by the standard TEMPORAL_ variables and profile file (mTLS, API keys, Temporal Cloud)."""
+async def temporal_client(master: MasterKey | None) -> Client:
+    """A client configured by the standard TEMPORAL_ variables and profile file (mTLS, API keys, Temporal Cloud).
+
+    Without a key it reads no payload.
+    """
     config = ClientConfig.load_client_connect_config()
     target = config.setdefault("target_host", "127.0.0.1:7233")
     local = target.startswith(("127.0.0.1:", "localhost:"))
     return await Client.connect(
         **config,
-        data_converter=data_converter(master),
+        data_converter=DataConverter.default if master is None else data_converter(master),
         plugins=[OpenTelemetryPlugin()],
         header_codec_behavior=HeaderCodecBehavior.CODEC,
         grpc_compression=GrpcCompression.NONE if local else GrpcCompression.GZIP,

@@ -1,9 +1,12 @@
 """Whether today's workflow code still does what recorded histories say it did."""
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
 from temporalio.worker import Replayer
@@ -12,6 +15,8 @@ from temporalio.workflow import NondeterminismError
 from runtime.codec import ENCODING
 from runtime.workers import WORKFLOWS, workflow_runner
 
+# The SDK's text is a dump of a structure with this in it; https://github.com/temporalio/rules/blob/main/rules/TMPRL1100.md
+_ACCOUNT = re.compile(r"\[(TMPRL1100)\] Nondeterminism error: ([^\"\n]+)")
 _NOT_A_HISTORY = "not the JSON of a history"
 
 
@@ -51,9 +56,13 @@ async def replay(
     async for history in histories:
         problem = await _unreadable(history, converter)
         if problem is None:
-            result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-            problem = None if result.replay_failure is None else _parted(result.replay_failure)
+            failure = await _failure(replayer, history)
+            problem = None if failure is None else await _parted(replayer, history, failure)
         yield Replayed(history.workflow_id, len(history.events), problem)
+
+
+async def _failure(replayer: Replayer, history: WorkflowHistory) -> Exception | None:
+    return (await replayer.replay_workflow(history, raise_on_replay_failure=False)).replay_failure
 
 
 async def _unreadable(history: WorkflowHistory, converter: DataConverter) -> str | None:
@@ -65,9 +74,25 @@ async def _unreadable(history: WorkflowHistory, converter: DataConverter) -> str
     return "it was encrypted with another key" if first.metadata.get("encoding") == ENCODING else None
 
 
-def _parted(failure: Exception) -> str:
-    """Temporal's own account names event and command types only; of other failures only the type is told."""
+async def _parted(replayer: Replayer, history: WorkflowHistory, failure: Exception) -> str:
+    """Where, and how. Temporal's own account names event and command types only; of other failures only the type is
+    told."""
+    event = await _first_parting(replayer, history)
+    name = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_")
+    where = f"event {event.event_id}, {name}"
     if not isinstance(failure, NondeterminismError):
-        return f"the workflow's code raised {type(failure).__name__}"
-    lines = str(failure).strip().splitlines()
-    return lines[0] if lines else "the workflow's code did something else"
+        return f"{where}: the workflow's code raised {type(failure).__name__}"
+    found = _ACCOUNT.search(str(failure))
+    return f"{where}: {found[2]} ({found[1]})" if found else f"{where}: the workflow's code did something else"
+
+
+async def _first_parting(replayer: Replayer, history: WorkflowHistory) -> HistoryEvent:
+    """The event with which the code first parts from a history: without it, it follows."""
+    follows, parts = 2, len(history.events)
+    while parts - follows > 1:
+        middle = (follows + parts) // 2
+        if await _failure(replayer, WorkflowHistory(history.workflow_id, history.events[:middle])) is None:
+            follows = middle
+        else:
+            parts = middle
+    return history.events[parts - 1]

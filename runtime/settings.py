@@ -18,6 +18,9 @@ from runtime.systems import read_systems
 _ROLES = TypeAdapter(dict[str, list[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]]])
 
 
+BuildId = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")]
+
+
 class SettingsError(Exception):
     """What is missing or wrong, one line per variable; never a value."""
 
@@ -39,6 +42,10 @@ class Settings(BaseSettings):
     alias)."""
     task_queue: str = "counterseal"
     """Temporal's task queue of the workflows; effects run on `{task_queue}-payments`, `-orders` and `-messages`."""
+    build_id: BuildId = ""
+    """Which build of the service this is, e.g. its version and commit. With it workers are versioned: a call ends on
+    the build that began it, new ones begin on the one that `counterseal versions promote` named, and both run side by
+    side. Without it every worker takes every call."""
     tenant: str = "default"
     """Whose people and tokens `users add` and `tokens issue` make where `--tenant` is not given; its operators find the
     diagnostics of callers that nobody knows."""

@@ -56,9 +56,9 @@ async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
         await say_policy(built, by="worker")
         for queue in queues:
             worker = (
-                workflow_worker(built.temporal, services)
+                workflow_worker(built.temporal, services, build_id=settings.build_id)
                 if queue == "workflows"
-                else effect_worker(built.temporal, services, queue)
+                else effect_worker(built.temporal, services, queue, build_id=settings.build_id)
             )
             await stack.enter_async_context(worker)
         tending: list[asyncio.Task[None]] = []
@@ -75,7 +75,9 @@ async def _serve(settings: Settings, queues: Sequence[WorkerQueue]) -> None:
             tending = [asyncio.create_task(each.run()) for each in (healer, courier)]
             sealing = await stack.enter_async_context(_sealing(built))
             tending.append(asyncio.create_task(sealing.run(stopping.set)))
-        _log.info("worker_ready", queues=list(queues), task_queue=settings.task_queue)
+        _log.info(
+            "worker_ready", queues=list(queues), task_queue=settings.task_queue, build_id=settings.build_id or None
+        )
         if settings.ready_file is not None:
             settings.ready_file.touch()
         await stopping.wait()

@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 from temporalio.client import Client
-from temporalio.worker import PollerBehaviorAutoscaling, Worker
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import PollerBehaviorAutoscaling, Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.all import Activity, effect_activities, workflow_activities
@@ -15,8 +16,8 @@ from workflows.recheck import Recheck
 from workflows.tool_call import ToolCall
 
 WORKFLOWS: list[type] = [ToolCall, Preview, Recheck, Notify]
-# Longer than the total deadline of an exchange: what was begun is finished before the process stops.
-_GRACE = timedelta(seconds=20)
+# As long as any attempt may take: what was begun is finished before the process stops, and no outcome is lost by it.
+GRACE = timedelta(seconds=60)
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:
@@ -26,26 +27,39 @@ def workflow_runner() -> SandboxedWorkflowRunner:
     )
 
 
-def workflow_worker(client: Client, services: Services, *, max_cached_workflows: int = 1000) -> Worker:
-    """Works off workflows, with their local activities."""
+def workflow_worker(
+    client: Client, services: Services, *, build_id: str = "", max_cached_workflows: int = 1000
+) -> Worker:
+    """Works off workflows, with their local activities. Those that begin on a worker with a `build_id` stay with it."""
     return _worker(
         client,
         services.task_queue,
         [*workflow_activities(services)],
+        deployment_of(services.task_queue, build_id),
         workflows=WORKFLOWS,
         max_cached_workflows=max_cached_workflows,
     )
 
 
-def effect_worker(client: Client, services: Services, queue: Queue) -> Worker:
-    """Sends and looks up the effects of one queue, with that queue's credential."""
-    return _worker(client, f"{services.task_queue}-{queue}", [*effect_activities(services)])
+def effect_worker(client: Client, services: Services, queue: Queue, *, build_id: str = "") -> Worker:
+    """Sends and looks up the effects of one queue, with that queue's credential, for workflows of its `build_id`."""
+    task_queue = services.task_queue
+    return _worker(client, f"{task_queue}-{queue}", [*effect_activities(services)], deployment_of(task_queue, build_id))
+
+
+def deployment_of(task_queue: str, build_id: str) -> WorkerDeploymentVersion | None:
+    """The version of the installation's Worker Deployment, which is called as its task queue; None without versions.
+
+    https://docs.temporal.io/production-deployment/worker-deployments/worker-versioning
+    """
+    return WorkerDeploymentVersion(task_queue, build_id) if build_id else None
 
 
 def _worker(
     client: Client,
     task_queue: str,
     activities: list[Activity],
+    version: WorkerDeploymentVersion | None,
     *,
     workflows: list[type] | None = None,
     max_cached_workflows: int = 0,
@@ -57,7 +71,10 @@ def _worker(
         activities=activities,
         workflow_runner=workflow_runner(),
         max_cached_workflows=max_cached_workflows,
-        graceful_shutdown_timeout=_GRACE,
+        graceful_shutdown_timeout=GRACE,
+        deployment_config=None
+        if version is None
+        else WorkerDeploymentConfig(version, True, default_versioning_behavior=VersioningBehavior.PINNED),
         # A lost worker's sticky queue holds its workflows up for this long.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         workflow_task_poller_behavior=PollerBehaviorAutoscaling(minimum=1, maximum=20, initial=2),

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "notices": ("runtime.cli.notices", "What people were told, and trying a channel out."),
     "report": ("runtime.cli.report", "How gates do, and what became of refunds."),
     "policy": ("runtime.cli.policy", "Show, check, try out or change a policy."),
+    "versions": ("runtime.cli.versions", "Builds that run side by side."),
     "replay": ("runtime.cli.replay", "Run today's workflow code over recorded or live histories."),
 }
 

@@ -17,7 +17,7 @@ from ledger.keys import KeyMaterialError, MasterKey
 from runtime.cli.connecting import DataOption, JsonOption, find_place
 from runtime.cli.errors import CommandError
 from runtime.cli.output import console, print_json
-from runtime.cli.temporal import open_temporal
+from runtime.cli.temporal import open_temporal, silence_sdk
 from runtime.codec import data_converter
 from runtime.replaying import BadHistoryError, Replayed, parse_history, replay
 from runtime.stack.connection import data_folder
@@ -25,7 +25,7 @@ from runtime.stack.connection import data_folder
 app = typer.Typer(add_completion=False)
 
 CALLS = "WorkflowType = 'ToolCall'"
-_EXAMPLE = "Example: counterseal replay --history tests/workflows/histories/*.json"
+_EXAMPLE = "Example: counterseal replay --history tests/workflows/histories/*/*.json"
 
 
 @app.command(epilog=_EXAMPLE)
@@ -41,6 +41,7 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Replay recorded histories, or those of the running stack; exit 1 when one of them parts from today's code."""
+    silence_sdk()
     files = [*(history or []), *(more or [])]
     histories = read_histories(files) if files else None
     replayed = asyncio.run(_replay(histories, query, limit, data, quiet=as_json))
@@ -83,11 +84,12 @@ async def _replay(
             replayed.append(one)
             progress.advance(task)
             if not quiet:
-                terminal.print(_line(one))
+                terminal.print(replayed_line(one))
     return replayed
 
 
-def _line(each: Replayed) -> Text:
+def replayed_line(each: Replayed) -> Text:
+    """One history, and where it parted."""
     if each.problem is None:
         return Text(f"ok      {each.workflow_id} ({each.events} events)")
     return Text(f"PARTED  {each.workflow_id} ({each.events} events): {each.problem}")

@@ -134,7 +134,7 @@ async def test_nothing_is_written_into_a_folder_of_something_else(run: Run, ledg
 
 
 async def test_histories_are_compared_where_they_are_given(run: Run, ledger: Ledger, request_id: str) -> None:
-    recorded = Path(__file__).parents[1] / "workflows" / "histories" / "free.json"
+    recorded = Path(__file__).parents[1] / "workflows" / "histories" / "0.1.0" / "free.json"
     held = await run("ledger", "verify", "--history", recorded)
     assert (held.status, held.err) == (0, "")
     refused = await run("ledger", "verify", "--history", Path(__file__))

@@ -1,31 +1,19 @@
 """Each process holds the credentials of the queues that it serves, and the service works all the same."""
 
-import asyncio
-import base64
 import dataclasses
-import os
 import secrets
 import subprocess
-import sys
-import time
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 
-from ledger.data_keys import DataKeys
-from ledger.database import connect
-from ledger.keys import MasterKey
-from ledger.principals import Principals
-from runtime.stack.ports import PortClaims
 from runtime.stack.postgres import Postgres
+from tests.e2e.processes import ground
 from tests.e2e.running import Customer, RunningStack
-from tests.service import PATIENCE, fresh_database, sandbox_process
 
-ROOT = Path(__file__).parents[2]
 GATEWAY_KEY, STORE_KEY = f"gateway-key-{secrets.token_hex(12)}", f"store-key-{secrets.token_hex(12)}"
 HELPDESK_KEY = f"helpdesk-key-{secrets.token_hex(12)}"
 KEYS = {"gateway": GATEWAY_KEY, "store": STORE_KEY, "helpdesk": HELPDESK_KEY}
@@ -46,95 +34,22 @@ class Apart:
     processes: Mapping[str, subprocess.Popen[bytes]]
 
 
-@asynccontextmanager
-async def _prepared(server: Postgres, template: str, key: Path) -> AsyncGenerator[tuple[str, str, str]]:
-    """(a database, a service token, an approver's token)"""
-    async with fresh_database(server, template) as url:
-        database = await connect(url, maximum=2)
-        try:
-            principals = Principals(database, DataKeys(MasterKey.from_file(key)))
-            _, service = await principals.issue("service", "default", "runtime")
-            await principals.add_user("default", "ana", "Ana Example", "a long example password", ["finance"])
-            _, approver = await principals.issue("approver", "default", "ana")
-        finally:
-            await database.close()
-        yield url, service, approver
-
-
-@contextmanager
-def _process(name: str, folder: Path, environment: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
-    arguments = ["api"] if name == "api" else ["worker", "--queue", name]
-    with (folder / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "runtime.cli.main", *arguments],
-            cwd=folder,
-            env={**environment, **HOLDS[name], "COUNTERSEAL_READY_FILE": str(folder / f"{name}.ready")},
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(PATIENCE)
-
-
-def _until_ready(name: str, process: subprocess.Popen[bytes], folder: Path, api: str) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not (_answers(api) if name == "api" else (folder / f"{name}.ready").exists()):
-        if process.poll() is not None or time.monotonic() > give_up:
-            pytest.fail(f"{name} did not start:\n{(folder / f'{name}.log').read_text()}")
-        time.sleep(0.05)
-
-
-def _answers(api: str) -> bool:
-    try:
-        return httpx.get(f"{api}/readyz", trust_env=False).is_success
-    except httpx.TransportError:
-        return False
-
-
 @pytest.fixture(scope="module")
 def apart(
     postgres_server: Postgres, migrated_template: str, temporal_server: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Generator[Apart]:
     """An API that works nothing off by itself, and a worker for each queue."""
+    keys = {f"{name}_key": each for name, each in KEYS.items()}
     folder = tmp_path_factory.mktemp("queues")
-    (folder / "master.key").write_text(base64.b64encode(secrets.token_bytes(32)).decode())
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner, ExitStack() as opened:
-        prepared = _prepared(postgres_server, migrated_template, folder / "master.key")
-        database, service, approver = runner.run(prepared.__aenter__())
-        opened.callback(lambda: runner.run(prepared.__aexit__(None, None, None)))
-        sandbox = opened.enter_context(
-            sandbox_process(folder, gateway_key=GATEWAY_KEY, store_key=STORE_KEY, helpdesk_key=HELPDESK_KEY)
-        )
-        port = opened.enter_context(PortClaims()).claim_any()
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            "COUNTERSEAL_DATABASE_URL": database,
-            "COUNTERSEAL_MASTER_KEY_FILE": str(folder / "master.key"),
-            "COUNTERSEAL_API_PORT": str(port),
-            "COUNTERSEAL_TASK_QUEUE": f"queues-{secrets.token_hex(4)}",
-            "COUNTERSEAL_SANDBOX_GATEWAY_URL": sandbox.gateway,
-            "COUNTERSEAL_STORE_URL": sandbox.store,
-            "COUNTERSEAL_PRIVATE_NETWORKS": "payments,orders",
-            "TEMPORAL_ADDRESS": temporal_server,
-            "TEMPORAL_NAMESPACE": "default",
-            "TEMPORAL_CONFIG_FILE": os.devnull,
-        }
-        processes = {name: opened.enter_context(_process(name, folder, environment)) for name in HOLDS}
-        api = f"http://127.0.0.1:{port}"
-        for name, process in processes.items():
-            _until_ready(name, process, folder, api)
-        info = {
-            "api": api,
-            "service_token": service,
-            "approvers": [{"token": approver}],
-            "sandbox": {"gateway": sandbox.gateway, "store": sandbox.store, "helpdesk": sandbox.helpdesk},
-        }
-        stack = RunningStack(folder, processes["api"], info)
-        yield Apart(stack, processes)
+    with ground(postgres_server, migrated_template, temporal_server, folder, **keys) as over, ExitStack() as opened:
+        programs = [
+            opened.enter_context(over.program(name, ["api"] if name == "api" else ["worker", "--queue", name], holds))
+            for name, holds in HOLDS.items()
+        ]
+        for each in programs:
+            each.until_ready()
+        stack = over.stack(programs[0])
+        yield Apart(stack, {each.name: each.process for each in programs})
         stack.http.close()
 
 
