@@ -23,6 +23,7 @@ from ledger.admission import Reads
 from ledger.records import CallRecord, Step
 from policy.in_force import PolicyUnusable
 from schemas.calls import ExecuteRequest, Next, Progress
+from schemas.codes import Code
 from schemas.decisions import HumanDecision
 from schemas.effects import Attempt, Effect, Failed
 from schemas.switches import PERMIT, code_of, of_call, of_tool
@@ -198,7 +199,7 @@ class Effects:
             if reads.revoked:
                 return deciding.voided(current.approval_id, "the run was revoked", {})
             if isinstance(proposed, Refusal):
-                return deciding.voided(current.approval_id, "the record can no longer be found", {})
+                return deciding.voided(current.approval_id, _GONE.get(proposed.code, _NOT_FOUND), {})
             if counted is None:
                 deciding.contend(proposed, reads)
             approved_digest = approved.action_digest if approved else None
@@ -241,6 +242,10 @@ class Effects:
         if not isinstance(arguments, WriteArguments):
             raise LookupError(f"the recorded arguments no longer fit {record.tool}")
         return arguments
+
+
+_NOT_FOUND = "the record can no longer be found"
+_GONE = {Code.CAPABILITY_DISABLED: "the tool is not what was reviewed any more"}
 
 
 def switches_of(record: CallRecord, entry: Entry) -> list[str]:

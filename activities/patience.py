@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from schemas.effects import Absent, Effect, Inspection, ReviewReason, Unknown
+from schemas.effects import NOT_INSPECTABLE, Absent, Effect, Inspection, ReviewReason, Unknown
 
 # A repeat must arrive while the gateway still knows the key, also when it is slow on its way.
 _MARGIN = timedelta(minutes=5)
@@ -38,7 +38,8 @@ def verdict_on(
     if isinstance(found, Unknown):
         if found.exchange.problem == "found_twice":
             return "found_twice"
-        return "unreadable" if now - effect.intended_at >= patience.review else "wait"
+        nobody_can_look = found.exchange.problem == NOT_INSPECTABLE
+        return "unreadable" if nobody_can_look or now - effect.intended_at >= patience.review else "wait"
     if now - effect.last_sent_at < patience.absence:
         return "wait"
     in_time = may_resend_until is not None and now + _MARGIN < may_resend_until

@@ -14,6 +14,11 @@ from tools.protocol import Arguments, WriteArguments
 async def offered(services: Context, run: Principal) -> list[Entry]:
     """By name."""
     entries = [entry for entry in services.catalog.all() if entry.offered_to(run.tools)]
+    behind = [f"tool:{entry.manifest.name}" for entry in entries if entry.upstream is not None]
+    if behind:
+        # One whose upstream advertises something else than was reviewed is in quarantine, which is its switch.
+        off = {each.name for each in await services.ledger.of(run.tenant).permits.off(run.tenant, behind)}
+        entries = [entry for entry in entries if f"tool:{entry.manifest.name}" not in off]
     if all(entry.manifest.phase is None for entry in entries) or run.binding is None:
         return entries
     doings = await services.ledger.of(run.binding.tenant).admissions.doings(run.binding.run_id)

@@ -80,7 +80,7 @@ def base_url(text: str) -> httpx.URL:
 @contextmanager
 def declared(systems: Iterable[str], writes_to: str | None) -> Generator[None]:
     """While a tool runs: exchanges with systems that its manifest does not name are denied, in tasks it starts too, and
-    so is anything but a GET to another one than `writes_to`."""
+    so is anything that may change something at another one than `writes_to`."""
     token, writing = _declared.set(frozenset(systems)), _writes_to.set(writes_to)
     try:
         yield
@@ -131,13 +131,15 @@ class Egress:
         return self._passage_to(system, url) is not None
 
     @contextmanager
-    def passage(self, system: str, request: httpx.Request) -> Generator[None]:
+    def passage(self, system: str, request: httpx.Request, *, writes: bool | None = None) -> Generator[None]:
         """Let the request out to `system`: connections that it needs may be made in this context, and no other.
+        `writes`: whether it may change something there; every method but GET is taken to, where nothing is said.
 
         Raises EgressDenied, which also comes from connecting; either way `denied` was told and nothing was sent.
         """
         try:
-            token = _passage.set(self._admit(system, request))
+            writes = request.method != "GET" if writes is None else writes
+            token = _passage.set(self._admit(system, request, writes=writes))
             try:
                 yield
             finally:
@@ -146,11 +148,18 @@ class Egress:
             self._denied(refusal.denial)
             raise
 
-    def _admit(self, system: str, request: httpx.Request) -> Passage:
+    def local(self, system: str, *, writes: bool) -> None:
+        """The same for a system that is a program of this machine, to which no connection is made. Raises EgressDenied,
+        of which `denied` was told."""
+        if not _is_declared(system, writes=writes):
+            denial = Denial(system, "", "system_not_declared")
+            self._denied(denial)
+            raise EgressDenied(denial)
+
+    def _admit(self, system: str, request: httpx.Request, *, writes: bool) -> Passage:
         url = request.url
         meant = Passage(system, url.raw_host.decode("ascii"), 0, private=False)
-        systems = _declared.get()
-        if systems is not None and (system not in systems or (request.method != "GET" and system != _writes_to.get())):
+        if not _is_declared(system, writes=writes):
             raise meant.refused("system_not_declared")
         if url.userinfo or request.headers.get_list("host") != [url.netloc.decode("ascii")]:
             raise meant.refused("url_not_plain")
@@ -164,6 +173,12 @@ class Egress:
             return self._passages.get((system, origin(url)))
         except ValueError:
             return None
+
+
+def _is_declared(system: str, *, writes: bool) -> bool:
+    """Whether the tool that runs, if one does, may do so."""
+    systems = _declared.get()
+    return systems is None or (system in systems and (not writes or system == _writes_to.get()))
 
 
 def _is_plain(host: str) -> bool:

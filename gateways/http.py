@@ -95,6 +95,11 @@ def at_most(seconds: float) -> Generator[None]:
         _at_most.reset(token)
 
 
+def within(seconds: float) -> float:
+    """The deadline of an exchange whose system is given so long."""
+    return min(seconds, _at_most.get())
+
+
 def new_client(resolve: Resolve = resolve) -> httpx.AsyncClient:
     """The client that all exchanges of a process share: HTTP/1.1 keep-alive, no retries, redirects, proxies or cookies.
 
@@ -288,7 +293,7 @@ class Remote:
         )
 
     def _deadline(self) -> float:
-        return min(self._deadline_seconds, _at_most.get())
+        return within(self._deadline_seconds)
 
     async def _send(self, request: httpx.Request, course: Course) -> tuple[_Received | None, Problem | None]:
         try:
@@ -304,7 +309,7 @@ class Remote:
             return None, "permit_expired"
         except httpx.HTTPError as error:
             course.error = error
-            return None, _problem(error, course.reached)
+            return None, problem_of(error, course.reached)
         return received, received.problem
 
     async def _receive(self, request: httpx.Request, course: Course) -> _Received:
@@ -341,7 +346,7 @@ def _fill(template: str, values: Mapping[str, str]) -> str:
     return template.format_map({name: quote(value, safe="") for name, value in values.items()})
 
 
-def _problem(error: httpx.HTTPError, reached: Boundary) -> Problem:
+def problem_of(error: httpx.HTTPError, reached: Boundary) -> Problem:
     """Our word for a failure of the transport; the error's own text may hold URLs and headers and goes nowhere."""
     if reached == "response_received":
         return "truncated"

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from gateways.http import Remote
+from gateways.upstreams import Upstream
 from schemas.base import Model
 from schemas.effects import Attempt, Inspection
 from schemas.facts import Account, Address, Article, Order, Payment, Refund, RefundDraft, Shipment, Ticket
@@ -212,6 +213,15 @@ class Systems:
     helpdesk: Helpdesk
     remotes: Mapping[str, Remote] = field(default_factory=dict[str, Remote])
     """Systems without an adapter, by the names that the settings give them."""
+
+    upstreams: Mapping[str, Upstream] = field(default_factory=dict[str, Upstream])
+    """MCP servers, by the names that the settings give them."""
+
+    def upstream(self, name: str) -> Upstream:
+        """Raises LookupError for one whose credential another process holds."""
+        if name not in self.upstreams:
+            raise LookupError(f"this process holds no credential for {name}")
+        return self.upstreams[name]
 
     def remote(self, name: str) -> Remote:
         """Raises LookupError for a system whose credential another process holds."""

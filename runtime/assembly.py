@@ -20,6 +20,7 @@ from gateways.egress import Denial, Egress
 from gateways.http import Remote, new_client
 from gateways.protocols import Systems, SystemUnavailable
 from gateways.registry import Endpoint, helpdesk, order_system, payment_gateway, remote_system
+from gateways.upstreams import Changed
 from ledger.database import connect
 from ledger.keys import KeyMaterialError, MasterKey
 from ledger.ledger import Ledger
@@ -36,7 +37,9 @@ from runtime.denials import Denials
 from runtime.master import master_key
 from runtime.notices import notices_file, open_telling
 from runtime.policy import PUBLISHED, candidate, in_force
+from runtime.quarantine import Quarantine
 from runtime.settings import Settings, SettingsError
+from runtime.upstreams import open_upstreams
 from schemas.tools import EFFECT_QUEUES, WorkerQueue
 from tools.catalog import Catalog
 
@@ -122,8 +125,14 @@ async def activity_services(
     settings = core.settings
     names = {name for entry in core.catalog.all() if entry.manifest.queue in queues for name in entry.manifest.systems}
     denials = Denials(core.ledger.streams, settings.tenant)
+    quarantine = Quarantine(core.ledger.switches, core.catalog, settings.tenant)
     async with new_client() as client, AsyncExitStack() as stack:
         stack.push_async_callback(denials.drain)
+        systems = None
+        if names:
+            systems = outside_systems(settings, core.ledger.credentials, client, names, denials, quarantine)
+            watch = quarantine.watching(systems, settings.own_upstreams().check_seconds)
+            await stack.enter_async_context(watch)
         telling = None
         if "messages" in queues:
             file = notices_file(settings.notices_file)
@@ -133,7 +142,7 @@ async def activity_services(
             ledger=core.ledger,
             catalog=core.catalog,
             policies=core.policies,
-            systems=outside_systems(settings, core.ledger.credentials, client, names, denials) if names else None,
+            systems=systems,
             verifier=DecisionVerifier.of(core.master),
             task_queue=settings.task_queue,
             tenant=settings.tenant,
@@ -183,28 +192,37 @@ def outside_systems(
     client: httpx.AsyncClient,
     names: Collection[str],
     denied: Callable[[Denial], None] = lambda denial: None,
+    changed: Callable[[Changed], None] = lambda change: None,
 ) -> Systems:
     """The remote systems of these names, as the settings say where they are; of the helpdesk there may be none.
-    `denied` is told of every connection that is refused. Raises SettingsError."""
+    `denied` is told of every connection that is refused, `changed` of every upstream's tool that is not what was
+    reviewed. Raises SettingsError."""
     made: dict[str, Any] = {name: _Elsewhere(name) for name in _ENDPOINTS}
     if not settings.helpdesk_url:
         made["helpdesk"] = _NotThere("helpdesk")
         names = [name for name in names if name != "helpdesk"]
-    own = settings.own_systems()
-    unknown = sorted(set(names) - {*_ENDPOINTS, *own})
+    own, behind = settings.own_systems(), settings.own_upstreams().upstreams
+    if both := sorted(own.keys() & behind.keys()):
+        raise SettingsError(f"COUNTERSEAL_UPSTREAMS: {both[0]} is a system of COUNTERSEAL_SYSTEMS too")
+    unknown = sorted(set(names) - {*_ENDPOINTS, *own, *behind})
     if unknown:
-        raise SettingsError(f"COUNTERSEAL_SYSTEMS names no system {unknown[0]}, which the manifest of a tool does")
+        raise SettingsError(
+            f"COUNTERSEAL_SYSTEMS names no system {unknown[0]}, nor does COUNTERSEAL_UPSTREAMS; a tool's manifest does"
+        )
+    upstreams = {name: behind[name] for name in names if name in behind}
+    names = [name for name in names if name not in behind]
     endpoints = {
         name: _own_endpoint(settings, own[name]) if name in own else _ENDPOINTS[name](settings) for name in names
     }
     made_here = {name: _GIVEN[name](settings) for name in names if name in _GIVEN}
     given = {name: Credential(*each) for name, each in made_here.items() if each is not None}
     in_vault = {"payments": settings.payment_gateway, "orders": ORDER_SYSTEM, "helpdesk": HELPDESK}
-    source = VaultCredentials(vault, in_vault | {name: name for name in own}, given)
+    source = VaultCredentials(vault, in_vault | {name: name for name in (*own, *upstreams)}, given)
     try:
         egress = Egress(
-            {name: (each.base_url,) for name, each in endpoints.items()},
-            private=settings.private_systems(),
+            {name: (each.base_url,) for name, each in endpoints.items()}
+            | {name: (each.url,) for name, each in upstreams.items() if each.url is not None},
+            private=[*settings.private_systems(), *(name for name, each in upstreams.items() if each.is_private)],
             denied=denied,
         )
     except ValueError as problem:
@@ -217,7 +235,8 @@ def outside_systems(
             continue
         make, known_as = _MAKERS[name]
         made[name] = make(known_as or settings.payment_gateway, endpoint, client, egress)
-    return Systems(**made, remotes=remotes)
+    opened = open_upstreams(upstreams, upstreams, client, egress, source, changed)
+    return Systems(**made, remotes=remotes, upstreams=opened)
 
 
 def _payments_endpoint(settings: Settings) -> Endpoint:

@@ -14,6 +14,7 @@ from api.mcp.reaching import is_origin
 from api.pages.links import is_trace_url
 from policy.load import DEFAULT_POLICY
 from runtime.systems import read_systems
+from runtime.upstreams import UpstreamsText, read_upstreams
 
 _ROLES = TypeAdapter(dict[str, list[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]]])
 
@@ -150,6 +151,9 @@ class Settings(BaseSettings):
     systems: str = "{}"
     """More remote systems that tools may name, as JSON: `{"bank": "https://api.bank.example"}`. Their credentials are
     in the vault, under these names."""
+    upstreams: Path | None = None
+    """A file that names MCP servers whose tools are offered through manifests: where each is, or the program that it
+    is. Their credentials are in the vault, under their names."""
     private_networks: str = ""
     """Which of `payments`, `orders`, `helpdesk`, those of `systems`, `identity` (the OpenID provider) and `witnesses`,
     separated by commas, may be on a private network or this machine. The others are connected to at public addresses
@@ -218,6 +222,13 @@ class Settings(BaseSettings):
         read_systems(value)
         return value
 
+    @field_validator("upstreams")
+    @classmethod
+    def _are_upstreams(cls, value: Path | None) -> Path | None:
+        if value is not None:
+            read_upstreams(value)
+        return value
+
     @field_validator("oidc_issuer")
     @classmethod
     def _is_an_issuer(cls, value: str) -> str:
@@ -257,6 +268,10 @@ class Settings(BaseSettings):
     def own_systems(self) -> Mapping[str, str]:
         """`systems`, name -> base URL."""
         return read_systems(self.systems)
+
+    def own_upstreams(self) -> UpstreamsText:
+        """What the file `upstreams` says."""
+        return UpstreamsText() if self.upstreams is None else read_upstreams(self.upstreams)
 
     def roles_of_groups(self) -> Mapping[str, frozenset[str]]:
         """`oidc_roles`, group -> roles."""

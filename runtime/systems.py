@@ -12,6 +12,11 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{1,31}")
 _TAKEN = frozenset((*EFFECT_QUEUES, "helpdesk", "identity", "witnesses", *PAYMENT_GATEWAYS, *ORDER_SYSTEMS, *HELPDESKS))
 
 
+def is_taken(name: str) -> bool:
+    """Whether a name means something already."""
+    return name in _TAKEN
+
+
 def read_systems(text: str) -> dict[str, str]:
     """Base URLs by name, from a JSON object. Raises ValueError, which says what is wrong and never a URL."""
     try:
@@ -24,7 +29,7 @@ def read_systems(text: str) -> dict[str, str]:
     for name, base in content.items():
         if _NAME.fullmatch(name) is None or not isinstance(base, str):
             raise ValueError("must be a JSON object of names (a-z, 0-9, _ and -), each with a base URL")
-        if name in _TAKEN:
+        if is_taken(name):
             raise ValueError(f"the name {name} is taken")
         try:
             base_url(base)

@@ -33,6 +33,8 @@ class Effect(Model):
 # Why an outcome is a person's to settle: the effect is nowhere to be seen and may not be sent again; looking it up has
 # not worked for too long; it is there twice.
 ReviewReason = Literal["absent", "unreadable", "found_twice"]
+NOT_INSPECTABLE = "not_inspectable"
+"""The problem of an inspection that was none: nothing can be looked at, so that a person is asked at once."""
 # What operators are told without having asked.
 AlertKind = Literal[
     "needs_review",

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -12,8 +12,11 @@ import tools
 from schemas.tools import Manifest, Phase, ToolDescription
 from tools.agreement import AnyTool, disagreements
 from tools.arguments import object_schema, validate
-from tools.http.load import FILE, load_declared
+from tools.http import load as http
 from tools.manifest import CatalogError, load_manifest
+from tools.mcp import load as mcp
+from tools.mcp.read import McpRead
+from tools.mcp.write import McpWrite
 from tools.protocol import Arguments, ReadTool, Refusal, WriteTool
 
 __all__ = ["AnyTool", "Catalog", "CatalogError", "Entry"]
@@ -31,6 +34,10 @@ class Entry:
     manifest_file: Path
     policy_file: Path | None = None
     """Its section of a policy that does not name it."""
+    upstream: str | None = None
+    """The MCP server whose tools it calls."""
+    pins: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Those tools, each with what was reviewed of it."""
 
     def offered_to(self, allowed: Collection[str]) -> bool:
         """Whether a run that was opened with these tools may call it: an internal tool is never offered."""
@@ -110,17 +117,27 @@ def _load_entry(folder: Path) -> Entry:
     problems = [f"{manifest_file}: {problem}" for problem in disagreements(manifest, tool, folder.name)]
     if problems:
         raise CatalogError(problems)
+    document = tool.document if isinstance(tool, McpRead | McpWrite) else None
     return Entry(
-        manifest, tool, _describe(manifest, tool), manifest_file, policy_file if policy_file.exists() else None
+        manifest,
+        tool,
+        _describe(manifest, tool),
+        manifest_file,
+        policy_file if policy_file.exists() else None,
+        upstream=None if document is None else document.upstream,
+        pins={} if document is None else document.pins,
     )
 
 
 def _load_tool(folder: Path, manifest: Manifest) -> AnyTool:
-    code, declared = folder / "tool.py", folder / FILE
-    if declared.exists():
-        if code.exists():
-            raise CatalogError([f"{declared}: there is a tool.py beside it; a tool is one of both"])
-        return load_declared(declared, manifest)
+    code = folder / "tool.py"
+    for name, load_declared in ((http.FILE, http.load_declared), (mcp.FILE, mcp.load_declared)):
+        declared = folder / name
+        if declared.exists():
+            beside = [each for each in ("tool.py", mcp.FILE) if each != name and (folder / each).exists()]
+            if beside:
+                raise CatalogError([f"{declared}: there is a {beside[0]} beside it; a tool is one of both"])
+            return load_declared(declared, manifest)
     try:
         module = importlib.import_module(f"tools.{folder.name}.tool")
     except Exception as error:
@@ -139,9 +156,9 @@ def _unknown_tools(entries: Sequence[Entry]) -> Iterator[str]:
         phase = manifest.phase or Phase(after=(manifest.name,))
         named = [("undo_tool", manifest.undo_tool)] if manifest.undo_tool else []
         named += [("phase.after", name) for name in phase.after] + [("phase.until", name) for name in phase.until]
-        for field, name in named:
+        for where, name in named:
             if name not in names:
-                yield f"{entry.manifest_file}: {field}: there is no tool {name}"
+                yield f"{entry.manifest_file}: {where}: there is no tool {name}"
 
 
 def _describe(manifest: Manifest, tool: AnyTool) -> ToolDescription:

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,13 +17,14 @@ from runtime.cli.errors import CommandError
 from runtime.cli.output import console, instant, print_json, table
 from runtime.master import sealed_by
 from runtime.systems import read_systems
+from runtime.upstreams import read_upstreams
 from schemas.switches import EVERYONE
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Credentials of remote systems.")
 
 _SYSTEMS = sorted({*PAYMENT_GATEWAYS, *ORDER_SYSTEMS, *HELPDESKS})
 _NAMED = ", ".join(_SYSTEMS)
-_OWN = "COUNTERSEAL_SYSTEMS"
+_OWN, _UPSTREAMS = "COUNTERSEAL_SYSTEMS", "COUNTERSEAL_UPSTREAMS"
 _CHANNEL = re.compile(f"{CHANNEL}[a-z][a-z0-9-]{{1,62}}")
 _LONGEST = 4096
 
@@ -47,7 +49,7 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
 def put(
     system: Annotated[
         str,
-        typer.Argument(help=f"One of {_NAMED}, of {_OWN}, or channel:NAME of the notices file"),
+        typer.Argument(help=f"One of {_NAMED}, of {_OWN}, of {_UPSTREAMS}, or channel:NAME of the notices file"),
     ],
     tenant: Annotated[str, typer.Option(help="Only for this tenant's calls")] = EVERYONE,
     tool: Annotated[str, typer.Option(help="Only for this tool's calls")] = ANY_TOOL,
@@ -58,7 +60,7 @@ def put(
     known = [*_SYSTEMS, *_own_systems()]
     if system not in known and _CHANNEL.fullmatch(system) is None:
         raise typer.BadParameter(
-            f"one of {', '.join(known)}, or channel:NAME; {_OWN} can name more", param_hint="SYSTEM"
+            f"one of {', '.join(known)}, or channel:NAME; {_OWN} can name more, and {_UPSTREAMS}", param_hint="SYSTEM"
         )
     secret = (typer.prompt("Secret", hide_input=True) if sys.stdin.isatty() else sys.stdin.read(_LONGEST + 1)).strip()
     if not secret or len(secret) > _LONGEST or not secret.isascii() or not secret.isprintable():
@@ -70,9 +72,14 @@ def put(
 def _own_systems() -> list[str]:
     """Raises CommandError."""
     try:
-        return sorted(read_systems(os.environ.get(_OWN, "{}")))
+        own = sorted(read_systems(os.environ.get(_OWN, "{}")))
     except ValueError as problem:
         raise CommandError(f"{_OWN}: {problem}") from None
+    try:
+        file = os.environ.get(_UPSTREAMS)
+        return own if not file else own + sorted(read_upstreams(Path(file)).upstreams)
+    except ValueError as problem:
+        raise CommandError(f"{_UPSTREAMS}: {problem}") from None
 
 
 @app.command(name="seal-key", epilog="Example: counterseal vault seal-key aws:alias/counterseal")

@@ -19,10 +19,10 @@ CUSTOMER = "run.customer_id"
 
 
 def kinds(
-    document: Document, manifest: Manifest, system: str, *, needed: Collection[str], writing: Collection[str]
+    document: Document, manifest: Manifest, where: str, system: str, needed: Collection[str], writing: Collection[str]
 ) -> Iterator[str]:
-    """Whether the document is of the kind that the manifest says. `needed` are the fields of one that writes, `writing`
-    all that only such a one has."""
+    """Whether the document is of the kind that the manifest says. `where` it names the `system`; `needed` are fields of
+    one that writes, `writing` all that only such a one has."""
     given = document.model_fields_set
     if manifest.writes:
         yield from (
@@ -31,7 +31,7 @@ def kinds(
         if "read" in given:
             yield "read: is of a tool that only reads; this one has facts"
         if manifest.writes_to != system:
-            yield f"system: is {system}, the manifest's credential is that of {manifest.writes_to}"
+            yield f"{where}: is {system}, the manifest's credential is that of {manifest.writes_to}"
     else:
         if "read" not in given:
             yield "read: is missing; the manifest says that the tool only reads"
@@ -41,7 +41,7 @@ def kinds(
             if name in given
         )
     if system not in manifest.systems:
-        yield f"system: is {system}, which the manifest's egress does not name"
+        yield f"{where}: is {system}, which the manifest's egress does not name"
 
 
 def arguments(document: Document, manifest: Manifest) -> Iterator[str]:

@@ -21,7 +21,7 @@ _NEEDED = ("facts", "write", "outcomes", "confirmed", "inspect", "title")
 def problems(document: HttpDocument, manifest: Manifest) -> list[str]:
     """A line for each: where, and what is wrong. A document with a problem is not to be used."""
     checks = [
-        checking.kinds(document, manifest, document.system, needed=_NEEDED, writing=_WRITING),
+        checking.kinds(document, manifest, "system", document.system, _NEEDED, _WRITING),
         checking.arguments(document, manifest),
         checking.result(document, manifest),
     ]

@@ -8,8 +8,7 @@ from gateways.border import problem_of
 from gateways.http import Answered, Remote
 from gateways.protocols import SystemUnavailable
 from policy.values import look_up
-from schemas.codes import Code
-from schemas.replies import Explanation
+from tools.declared.absence import no_such
 from tools.declared.references import at, error_of, names_in
 from tools.http.document import Get
 from tools.http.paths import NotPlainError, names_in_path, path_of, query_of
@@ -41,12 +40,4 @@ async def fetch(
 
 
 def _none(get: Get, what: str) -> Refusal:
-    """There is no such record for this customer. Names the arguments that picked it."""
-    names = [*names_in_path(get.get), *(name for _, name in names_in(get.query, ""))]
-    arguments = tuple(dict.fromkeys(name.split(".")[1] for name in names if name.startswith("args.")))
-    if not arguments:
-        because = f"this customer has no {what.replace('_', ' ')}"
-        return Refusal(code=Code.INVALID_STATE, explanation=Explanation(values={"because": because}))
-    problem = f"there is no such {what.replace('_', ' ')} for this customer; check {' and '.join(arguments)}"
-    explanation = Explanation(values={"problem": problem}, invalid_fields=arguments)
-    return Refusal(code=Code.INVALID_INPUT, explanation=explanation)
+    return no_such(what, [*names_in_path(get.get), *(name for _, name in names_in(get.query, ""))])

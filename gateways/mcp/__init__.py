@@ -1,0 +1,1 @@
+"""Speaking the Model Context Protocol to the servers that this service stands in front of."""
