@@ -9,6 +9,10 @@ PYTHON ?= python3
 WORKERS ?= 4
 BIN := .venv/bin
 STAMP := .venv/.synced
+PEERS := .peers/.installed
+FOREIGN := tests/gateways/peers/foreign
+# What builds the documentation: a group of its own, and copies of two scripts that its pages would load from elsewhere.
+SITE := .venv/.site docs/javascripts/.copied
 CODE := schemas policy tools gateways ledger notices activities workflows api runtime sandbox tests docs $(wildcard client worker.py)
 
 export UV_PYTHON_DOWNLOADS := never
@@ -17,7 +21,7 @@ export UV_HTTP_TIMEOUT ?= 180
 # The tests start hundreds of Python processes, and without kept bytecode each compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env browser peers demo up test suite chaos bench-ledger bench-pages bench-backtest lint types imports check format docs clean
+.PHONY: help env browser peers demo up test suite chaos bench-ledger bench-pages bench-backtest lint types imports check format docs docs-serve clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +33,7 @@ up: env ## start the embedded stack: Postgres, Temporal with its UI, API, worker
 	@$(BIN)/counterseal up $(UP)
 
 # The quick checks take one core for a while, in which the suite starts its servers.
-test: env browser peers ## lint, types, imports and the whole test suite (ARGS="-k name" for a part of it)
+test: env browser peers $(SITE) ## lint, types, imports and the whole test suite (ARGS="-k name" for a part of it)
 	@$(MAKE) -j2 check suite
 
 suite:
@@ -63,11 +67,15 @@ format: env ## format, and fix what ruff can fix
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true
 	@$(BIN)/ruff format $(CODE)
 
-docs: env ## write the generated parts of docs/reference again
+docs: env $(SITE) ## write the generated parts of docs/ again, and build the documentation into site/
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/zensical build --clean --strict
+
+docs-serve: env $(SITE) ## show the documentation while it is written (ADDRESS=localhost:8000)
+	@$(BIN)/zensical serve $(if $(ADDRESS),--dev-addr $(ADDRESS))
 
 clean: ## remove the environment, caches and build output (never the data of a stack)
-	@rm -rf .venv .peers dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache artifacts
+	@rm -rf .venv .peers dist site .cache client/typescript/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache artifacts
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 env: $(STAMP) ## the environment in .venv, exactly as uv.lock says
@@ -88,6 +96,16 @@ $(STAMP): pyproject.toml uv.lock
 	@$(BIN)/uv sync --locked --quiet
 	@touch $(STAMP)
 
+.venv/.site: $(STAMP)
+	@$(BIN)/uv sync --locked --quiet --group docs
+	@touch .venv/.site
+
+docs/javascripts/.copied: $(PEERS)
+	@mkdir -p docs/javascripts
+	@cp .peers/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js docs/javascripts/mermaid.js
+	@cp .peers/node_modules/iframe-worker/shim/index.js docs/javascripts/iframe-worker.js
+	@touch docs/javascripts/.copied
+
 find_chromium = for name in "$${CHROMIUM:-}" chromium chromium-browser google-chrome google-chrome-stable; do \
   if [[ -n "$$name" ]] && "$$name" --version >/dev/null 2>&1; then command -v "$$name"; exit 0; fi; done; exit 1
 
@@ -102,9 +120,6 @@ browser: ## a Chromium for the browser tests: found, or installed where that is 
 	  else false; fi >/dev/null || true; }
 	@( $(find_chromium) ) >/dev/null || { \
 	  echo "The browser tests need Chromium: install it with your system's package manager, or say where it is (CHROMIUM=/path/to/chromium)." >&2; exit 1; }
-
-PEERS := .peers/.installed
-FOREIGN := tests/gateways/peers/foreign
 
 peers: env $(PEERS) ## payment gateways that nobody here wrote, for the contract tests, in .peers
 	@:

@@ -87,9 +87,13 @@ _MODELS: dict[type[Model], str] = {
 }
 
 
+def description(app: FastAPI, base: str) -> dict[str, Any]:
+    """The OpenAPI document of a service whose public URL is `base`."""
+    return describe(app, base, _MODELS, {"Approval": approvals.HIDDEN})
+
+
 def _description(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document, made once."""
     if app.openapi_schema is None:
-        base = app.state.context.public_url
-        app.openapi_schema = describe(app, base, _MODELS, {"Approval": approvals.HIDDEN})
+        app.openapi_schema = description(app, app.state.context.public_url)
     return app.openapi_schema

@@ -99,7 +99,9 @@ def test_files_that_are_named_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for _, content in fenced(text):
         text = text.replace(content, "")
-    roots = "schemas|policy|tools|gateways|ledger|notices|activities|workflows|api|runtime|sandbox|tests|docs|deploy"
+    roots = (
+        "client|schemas|policy|tools|gateways|ledger|notices|activities|workflows|api|runtime|sandbox|tests|docs|deploy"
+    )
     for name in re.findall(rf"`((?:{roots})/[\w./-]*)`", text):
         assert (ROOT / name).exists(), f"{page.name}: {name}"
 

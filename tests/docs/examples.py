@@ -1,0 +1,77 @@
+"""The fenced blocks of the pages, and what becomes of each in the tests.
+
+A block of shell or Python is run, in the order of its page, as one session. What a reader sees and nobody runs says so
+in a comment right above it: `<!-- prints -->` is what the block before it prints, up to ids and times, and
+`<!-- not run: … -->` gives the reason.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tests.docs.written import ROOT
+
+RUN = frozenset({"sh", "python"})
+"""What is run by a session of its page."""
+
+_BLOCK = re.compile(
+    r"(?:^<!-- (?P<mark>(?:prints|not run:|checked:)[^>]*?)-->\n+)?^```(?P<language>\w*)\n(?P<content>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+# What differs from one time to the next.
+_VARYING = (
+    (re.compile(r"\b([a-z]{2,3})_(?:[0-9a-f]{32}|[0-9a-f]{24}|[0-9a-f]{16})\b"), r"\1_…"),
+    (re.compile(r"\bcs_(\w{3})_[\w-]+"), r"cs_\1_…"),
+    (re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.\d+)?Z"), "…Z"),
+    (re.compile(r"\b[0-9a-f]{12}(?: +\d+)? *$", re.MULTILINE), "…"),
+    (re.compile(r"@[0-9a-f]{12}\b"), "@…"),
+    (re.compile(r"\b[0-9a-f]{64}\b"), "…"),
+    (re.compile(r"\b[0-9a-f]{32}\b"), "…"),
+    (re.compile(r"http://127\.0\.0\.1:\d+"), "http://127.0.0.1:…"),
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One block. `mark` is the comment above it."""
+
+    page: Path
+    line: int
+    language: str
+    content: str
+    mark: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def prints(self) -> bool:
+        return self.mark == "prints"
+
+    @cached_property
+    def reason(self) -> str | None:
+        """Why it is not run."""
+        kind, _, reason = self.mark.partition(":")
+        return reason.strip() if kind == "not run" else None
+
+    @property
+    def is_run(self) -> bool:
+        return self.language in RUN and not self.mark
+
+
+def examples(page: Path) -> Iterator[Example]:
+    """The blocks of a page, in their order."""
+    text = page.read_text(encoding="utf-8")
+    for found in _BLOCK.finditer(text):
+        line = text.count("\n", 0, found.start("language")) + 1
+        yield Example(page, line, found["language"], found["content"], (found["mark"] or "").strip())
+
+
+def settled(output: str) -> str:
+    """An output without what differs each time: ids, times, addresses, and how wide a table is."""
+    for pattern, instead in _VARYING:
+        output = pattern.sub(instead, output)
+    lines = (" ".join(line.split()) for line in output.splitlines())
+    return "\n".join(line for line in lines if line.strip("─━ "))
