@@ -29,8 +29,7 @@ def windows(
         takes=None if claim is None else (claim.amount, claim.currency),
     )
     counted = [
-        _window(counter, subject_of(counter.per, countable, unasked=counter.unasked), claim)
-        for counter in policy_tool.subjects_needed()
+        _window(counter, subject_of(counter.basis, countable), claim) for counter in policy_tool.subjects_needed()
     ]
     measures = policy_tool.counted_for_tenant
     if TENANT not in {each.subject for each in counted} and ("count" in measures or ("amount" in measures and claim)):

@@ -7,18 +7,18 @@ from datetime import datetime
 from ledger.database import Pool
 from ledger.queries import load
 from ledger.records import trip_subject
-from schemas.subjects import ALL_TOOLS, TENANT
+from schemas.subjects import counted_for
 
 _SQL = load("usage")
 
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """Something counted over all calls of a tool, or with `of_tenant` over those of every tool: in the last `seconds`
-    (None: ever), and after the breaker of the tool last turned `trips` off."""
+    """Something counted for a subject that all calls of a tool have: in the last `seconds` (None: ever), and after the
+    breaker of the tool last turned `trips` off."""
 
     tool: str
-    of_tenant: bool
+    subject: str
     seconds: int | None
     trips: str | None = None
 
@@ -57,8 +57,8 @@ class Usages:
             _SQL["used"],
             tenant,
             list(range(len(gauges))),
-            [ALL_TOOLS if each.of_tenant else each.tool for each in gauges],
-            [TENANT if each.of_tenant else "tool" for each in gauges],
+            [counted_for(each.subject, each.tool) for each in gauges],
+            [each.subject for each in gauges],
             [each.seconds for each in gauges],
             [None if each.trips is None else trip_subject(each.trips) for each in gauges],
             [each.tool for each in gauges],

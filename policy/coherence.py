@@ -256,7 +256,7 @@ class _Examination:
         limits = self._tool.limits
         for at, limit in enumerate(limits):
             for other_at, other in enumerate(limits):
-                alike = (limit.per, limit.window, limit.max, limit.of) == (other.per, other.window, other.max, other.of)
+                alike = _reached_first(limit, other)
                 if other is not limit and _reached_first(other, limit) and (not alike or other_at < at):
                     what = f"never refuses what {other.name} does not refuse too: {_extent(other)} is no more than"
                     self._problem(limit.name, f"{what} {_extent(limit)}; lower it, or leave it out")
@@ -266,14 +266,15 @@ class _Examination:
 def _reached_first(other: Limit, limit: Limit) -> bool:
     """Whether the other limit is exceeded wherever this one is: it counts the same and more, up to no more."""
     wider = other.per == limit.per or other.per in _WITHIN[limit.per]
+    of_more = other.together or not limit.together or other.per == "tenant"
     longer = other.window is None or (limit.window is not None and other.window >= limit.window)
-    return wider and longer and other.of == limit.of and other.max <= limit.max
+    return wider and of_more and longer and other.of == limit.of and other.max <= limit.max
 
 
 def _extent(limit: Limit) -> str:
     what = "calls" if limit.of == "count" else "minor units"
     window = "" if limit.window is None else f" in {format_duration(limit.window)}"
-    return f"{limit.max} {what} per {limit.per}{window}"
+    return f"{limit.max} {what} per {limit.per}{window}{' together' if limit.together else ''}"
 
 
 def _whom(hold: Hold) -> tuple[str, int, str | None]:

@@ -31,11 +31,18 @@ def _holds(across: Mapping[str, Any], without: Collection[str]) -> bool:
 
 def _counters(text: Mapping[str, Any]) -> list[Counter]:
     counters = [
-        Counter(name, total["per"], total.get("window"), total["of"], total.get("unasked", False))
+        Counter(
+            *(name, total["per"], total.get("window"), total["of"], total.get("unasked", False)),
+            together=total.get("together", False),
+        )
         for name, total in text.get("totals", {}).items()
     ]
     counters += [
-        Counter(each["name"], each["per"], each.get("window"), each.get("of", "count"), max=each["max"])
+        Counter(
+            *(each["name"], each["per"], each.get("window"), each.get("of", "count")),
+            max=each["max"],
+            together=each.get("together", False),
+        )
         for each in text.get("limits", ())
     ]
     if breaker := text.get("breaker"):

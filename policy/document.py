@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, Self, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationInfo, model_validator
 
@@ -82,13 +82,19 @@ class Total(Model):
     policy too). `turn` takes those of the run in the same trace (W3C `traceparent`), of every tool that counts by it;
     a call in no trace is alone in its turn. `amount` adds minor units whatever their currency, which can only be
     stricter. `window` counts back from now; without one, everything counts.
-    `unasked` leaves out the calls that waited for a person.
+    `unasked` leaves out the calls that waited for a person. `together` adds up the calls of every tool that counts the
+    same together: two tools that give back the money of one order share what its total comes to.
     """
 
     per: Scope
     window: Duration | None = None
     of: Measure
     unasked: bool = False
+    together: bool = False
+
+    @model_validator(mode="after")
+    def _not_twice(self) -> Self:
+        return _not_together_twice(self)
 
 
 class Limit(Model):
@@ -100,6 +106,20 @@ class Limit(Model):
     of: Measure = "count"
     max: Positive
     because: Text | None = None
+    together: bool = False
+
+    @model_validator(mode="after")
+    def _not_twice(self) -> Self:
+        return _not_together_twice(self)
+
+
+_T = TypeVar("_T", Total, Limit)
+
+
+def _not_together_twice(counted: _T) -> _T:
+    if counted.together and counted.per in ("tenant", "turn"):
+        raise ValueError(f"per {counted.per} counts the calls of every tool anyhow: leave together out")
+    return counted
 
 
 class Breaker(Model):

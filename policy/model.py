@@ -17,7 +17,7 @@ from schemas.codes import Code
 from schemas.decisions import Claim
 from schemas.proofs import ProofLevel
 from schemas.replies import Explanation, Verdict
-from schemas.subjects import Scope
+from schemas.subjects import Basis, Scope
 from schemas.tools import Manifest
 
 # Names in `Proposal.usage` beside those of limits.
@@ -44,6 +44,11 @@ class Counter:
     unasked: bool = False
     max: int | None = None
     trips: str | None = None
+    together: bool = False
+
+    @property
+    def basis(self) -> Basis:
+        return Basis(self.per, self.unasked, self.together)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,10 @@ class PolicyTool:
 
     def subjects_needed(self) -> tuple[Counter, ...]:
         """Every counter that a decision needs: the values of `Proposal.totals` and `Proposal.usage` by these names."""
-        limits = [Counter(each.name, each.per, each.window, each.of, max=each.max) for each in self.limits]
+        limits = [
+            Counter(each.name, each.per, each.window, each.of, max=each.max, together=each.together)
+            for each in self.limits
+        ]
         breaker = self.breaker
         if breaker is not None:
             limits.append(Counter(BREAKER, "tool", breaker.window, "count", max=breaker.max, trips=breaker.trips))

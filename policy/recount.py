@@ -15,12 +15,12 @@ from policy.model import PARKED_PER_AGENT, PARKED_PER_TENANT, Counter, Policy
 from policy.sliding import Book, Key, Use, Window, change, release
 from schemas.canonical import digest
 from schemas.recorded import Decided, RecordedCall
-from schemas.subjects import ALL_TOOLS, TENANT, Countable, Scope, counted_for, subject_of
+from schemas.subjects import ALL_TOOLS, TENANT, Basis, Countable, counted_for, subject_of, written
 
 Counts = Mapping[str, Mapping[str, Counter]]
 """What a policy counts: by tool and name."""
-_Sort = tuple[str, Scope, bool]
-"""(tool or `*`, whose, whether calls that wait for a person take nothing of it)."""
+_Sort = tuple[str, Basis]
+"""(tool or `*`, by whom or what)."""
 _EVER: Window = (None, None)
 _FORGET_EVERY = 50_000
 _NOTHING: Mapping[str, Any] = {}
@@ -53,22 +53,17 @@ def _alike(now: Counter, then: Counter | None) -> bool:
     """Whether both come to the same number of the same calls. What a limit allows does not matter to that."""
     if then is None:
         return False
-    return (now.per, now.window_seconds, now.of, now.unasked, now.trips) == (
-        *(then.per, then.window_seconds, then.of, then.unasked),
-        then.trips,
-    )
+    return (now.basis, now.window_seconds, now.of, now.trips) == (then.basis, then.window_seconds, then.of, then.trips)
 
 
 def _counting(counter: Counter, counts: Counts) -> frozenset[str]:
-    """Where other tools' calls count too: the tools whose do; for a turn those that count by it themselves."""
-    if _across(counter.per, unasked=counter.unasked) is None:
+    """Where other tools' calls count too: the tools whose do; save for a tenant, those that count so themselves."""
+    if not counter.basis.spans_tools:
         return frozenset()
     if counter.per == TENANT:
         return frozenset(counts)
     return frozenset(
-        tool
-        for tool, found in counts.items()
-        if any((each.per, each.unasked) == (counter.per, counter.unasked) for each in found.values())
+        tool for tool, found in counts.items() if any(each.basis == counter.basis for each in found.values())
     )
 
 
@@ -83,8 +78,7 @@ def looks_back(candidate: Policy, versions: Collection[Counts]) -> int | None:
 class _Kind(NamedTuple):
     """One sort of subject that calls of a tool count against."""
 
-    per: Scope
-    unasked: bool
+    basis: Basis
     windows: tuple[Window, ...]
     anew: bool
     """Whether calls of some policy have to be counted anew by it."""
@@ -94,8 +88,7 @@ class _Kind(NamedTuple):
 class _Group(NamedTuple):
     """Counters of a tool that count the same uses: what each is called, which way it is counted, and from when on."""
 
-    per: Scope
-    unasked: bool
+    basis: Basis
     sort: _Sort
     counters: tuple[tuple[Counter, Window, bool], ...]
     anew: bool
@@ -112,7 +105,7 @@ class Whose:
         self.decided = decided
         self.words = words
         self._arguments: dict[str, Any] | None = None
-        self._keys: dict[tuple[Scope, bool], Key] = {}
+        self._keys: dict[Basis, Key] = {}
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -120,17 +113,16 @@ class Whose:
             self._arguments = cast("dict[str, Any]", msgspec.json.decode(self.call.arguments))
         return self._arguments
 
-    def key(self, per: Scope, *, unasked: bool) -> Key:
-        found = self._keys.get((per, unasked))
+    def key(self, basis: Basis) -> Key:
+        found = self._keys.get(basis)
         if found is None:
-            subject = f"unasked:{self._same()}" if per == "repeat" and unasked else self._subject(per, unasked=unasked)
-            call = self.call
-            found = self._keys[per, unasked] = (call.binding.tenant, counted_for(subject, call.tool), subject)
+            subject, call = self._subject(basis), self.call
+            found = self._keys[basis] = (call.binding.tenant, counted_for(subject, call.tool), subject)
         return found
 
-    def _subject(self, per: Scope, *, unasked: bool) -> str:
-        if per == "repeat":
-            return self._same()
+    def _subject(self, basis: Basis) -> str:
+        if basis.per == "repeat":
+            return written(basis, self._same())
         claim, binding, call = self.decided.claim, self.call.binding, self.call
         countable = Countable(
             binding.run_id,
@@ -138,10 +130,10 @@ class Whose:
             call.trace_id,
             binding.customer_id,
             binding.agent_id,
-            self.arguments if per == "order" else _NOTHING,
+            self.arguments if basis.per == "order" else _NOTHING,
             None if claim is None else (claim.amount, claim.currency),
         )
-        return subject_of(per, countable, unasked=unasked)
+        return subject_of(basis, countable)
 
     def _same(self) -> str:
         """As the ledger does, of calls that are alike one text; it is another text where that is quicker."""
@@ -195,7 +187,7 @@ class Recount:
         anew: set[_Sort] = set()
         for then in plans.values():
             for tool, found in then.items():
-                anew |= {_sort(tool, each.per, unasked=each.unasked) for each in found.anew}
+                anew |= {_sort(tool, each.basis) for each in found.anew}
         self._groups = {
             version: {tool: _groups(tool, found) for tool, found in then.items()} for version, then in plans.items()
         }
@@ -217,13 +209,11 @@ class Recount:
         totals, usage, same = decided.totals, used, True
         for group in groups.get(call.tool, ()):
             book = self._anew if group.anew else self._difference
-            if not group.anew and (
-                group.sort not in self._differs or whose.key(group.per, unasked=group.unasked) not in book
-            ):
+            if not group.anew and (group.sort not in self._differs or whose.key(group.basis) not in book):
                 continue
             if same:
                 totals, usage, same = dict(totals), dict(usage), False
-            key = whose.key(group.per, unasked=group.unasked)
+            key = whose.key(group.basis)
             for counter, window, limits in group.counters:
                 count, amount = book.read(key, window, now)
                 read = amount if counter.of == "amount" else count
@@ -257,10 +247,10 @@ class Recount:
         # Of before claims were recorded, what it took: of each subject the same.
         amount = decided.claim.amount if decided.claim else max(decided.uses.values(), default=0)
         for kind in self._kinds.get(call.tool, ()):
-            was, is_ = _takes_of(then, unasked=kind.unasked), _takes_of(verdict, unasked=kind.unasked)
+            was, is_ = (_takes_of(each, unasked=kind.basis.unasked) for each in (then, verdict))
             if was == is_ and not (kind.anew and is_):
                 continue
-            key = whose.key(kind.per, unasked=kind.unasked)
+            key = whose.key(kind.basis)
             if is_ != was:
                 self._differs.add(kind.sort)
             if kind.anew and is_:
@@ -317,13 +307,8 @@ def _window(counter: Counter) -> Window:
     return counter.window_seconds, counter.trips
 
 
-def _across(per: Scope, *, unasked: bool) -> str | None:
-    """Where it is counted by calls of every tool."""
-    return ALL_TOOLS if per in (TENANT, "turn") and not unasked else None
-
-
-def _sort(tool: str, per: Scope, *, unasked: bool) -> _Sort:
-    return _across(per, unasked=unasked) or tool, per, unasked
+def _sort(tool: str, basis: Basis) -> _Sort:
+    return ALL_TOOLS if basis.spans_tools else tool, basis
 
 
 def _kinds(candidate: Policy, tool: str, anew: Collection[_Sort]) -> tuple[_Kind, ...]:
@@ -331,25 +316,25 @@ def _kinds(candidate: Policy, tool: str, anew: Collection[_Sort]) -> tuple[_Kind
     policy_tool = candidate.tools[tool]
     own = policy_tool.subjects_needed()
     everywhere = [each for other in candidate.tools.values() for each in other.subjects_needed()]
-    sorts: set[tuple[Scope, bool]] = {(each.per, each.unasked) for each in own}
+    bases = {each.basis for each in own}
     if policy_tool.counted_for_tenant:
-        sorts.add((TENANT, False))
+        bases.add(Basis(TENANT))
     found: list[_Kind] = []
-    for per, unasked in sorted(sorts):
-        counters = everywhere if _across(per, unasked=unasked) else own
-        windows = {_window(each) for each in counters if (each.per, each.unasked) == (per, unasked)}
-        sort = _sort(tool, per, unasked=unasked)
-        found.append(_Kind(per, unasked, tuple(windows), sort in anew, sort))
+    for basis in sorted(bases):
+        counters = everywhere if basis.spans_tools else own
+        windows = {_window(each) for each in counters if each.basis == basis}
+        sort = _sort(tool, basis)
+        found.append(_Kind(basis, tuple(windows), sort in anew, sort))
     return tuple(found)
 
 
 def _groups(tool: str, found: Plan) -> tuple[_Group, ...]:
     def sort(counter: Counter) -> _Sort:
-        return _sort(tool, counter.per, unasked=counter.unasked)
+        return _sort(tool, counter.basis)
 
     groups: list[_Group] = []
     for anew, counters in ((False, found.based), (True, found.anew)):
         for each, alike in groupby(sorted(counters, key=sort), key=sort):
             of_it = tuple((counter, _window(counter), counter.max is not None) for counter in alike)
-            groups.append(_Group(each[1], each[2], each, of_it, anew))
+            groups.append(_Group(each[1], each, of_it, anew))
     return tuple(groups)

@@ -77,7 +77,8 @@ class _Resolver:
             name=self._name,
             thresholds=text.thresholds,
             totals=tuple(
-                Counter(name, total.per, total.window, total.of, total.unasked) for name, total in text.totals.items()
+                Counter(name, total.per, total.window, total.of, total.unasked, together=total.together)
+                for name, total in text.totals.items()
             ),
             limits=limits,
             breaker=text.breaker,

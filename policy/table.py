@@ -58,7 +58,8 @@ def numbers_of(name: str, tool: ToolText | AcrossText) -> Iterator[Row]:
     for total_name, total in tool.totals.items():
         window = "so far" if total.window is None else f"of the last {format_duration(total.window)}"
         unasked = ", without those that waited for a person" if total.unasked else ""
-        yield Row(name, f"totals.{total_name}", f"{total.of} per {total.per} {window}{unasked}")
+        together = ", together with the other tools that count so" if total.together else ""
+        yield Row(name, f"totals.{total_name}", f"{total.of} per {total.per} {window}{unasked}{together}")
 
 
 def for_all(defaults: Defaults) -> Iterator[Row]:
@@ -112,7 +113,8 @@ def _breaker(tool: str, breaker: Breaker) -> Row:
 def _limit(tool: str, limit: Limit) -> Row:
     what = "calls" if limit.of == "count" else "minor units"
     window = "" if limit.window is None else f" in {format_duration(limit.window)}"
-    when = f"more than {limit.max} {what} per {limit.per}{window}"
+    together = ", over all tools that count so" if limit.together else ""
+    when = f"more than {limit.max} {what} per {limit.per}{window}{together}"
     return Row(tool, limit.name, f"refuse {Code.RATE_LIMITED}", when, limit.because or "")
 
 

@@ -10,7 +10,7 @@ from schemas.canonical import digest
 Scope = Literal["run", "turn", "customer", "order", "agent", "agent_amount", "tool", "tenant", "repeat"]
 TENANT = "tenant"
 ALL_TOOLS = "*"
-_TURN = "turn:"
+_TURN, _TOGETHER = "turn:", "together:"
 
 
 class Countable(NamedTuple):
@@ -26,19 +26,37 @@ class Countable(NamedTuple):
     takes: tuple[int, str] | None
 
 
-def subject_of(per: Scope, call: Countable, *, unasked: bool = False) -> str:
+class Basis(NamedTuple):
+    """By whom or what calls are counted. `unasked`: among calls that nobody was asked about; `together`: with the calls
+    of every tool that counts by the same."""
+
+    per: Scope
+    unasked: bool = False
+    together: bool = False
+
+    @property
+    def spans_tools(self) -> bool:
+        """Whether calls of other tools count too."""
+        return self.together or (self.per in (TENANT, "turn") and not self.unasked)
+
+
+def subject_of(basis: Basis, call: Countable) -> str:
     """Whom or what a call counts against: of the binding of its run, never a value of the agent's choosing, save the
     order, which was checked to be the customer's, and what makes two calls alike: the amount, or all that it does.
-
-    `unasked`: among calls that nobody was asked about.
     """
-    subject = _subject(per, call)
-    return f"unasked:{subject}" if unasked else subject
+    return written(basis, _subject(basis.per, call))
+
+
+def written(basis: Basis, whom: str) -> str:
+    """The text for whom a call counts against, on that basis."""
+    subject = f"unasked:{whom}" if basis.unasked else whom
+    return f"{_TOGETHER}{subject}" if basis.together else subject
 
 
 def counted_for(subject: str, tool: str) -> str:
-    """Whose calls count against a subject: those of the tool, or for a tenant or a turn those of every tool."""
-    return ALL_TOOLS if subject == TENANT or subject.startswith(_TURN) else tool
+    """Whose calls count against a subject: those of the tool, or for a tenant, a turn, and what is counted together,
+    those of every tool."""
+    return ALL_TOOLS if subject == TENANT or subject.startswith((_TURN, _TOGETHER)) else tool
 
 
 def _subject(per: Scope, call: Countable) -> str:

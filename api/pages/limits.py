@@ -13,6 +13,7 @@ from ledger.ledger import TenantLedger
 from ledger.usage import Gauge, Hour, Used
 from policy.document import Measure, Scope
 from policy.model import BREAKER, Counter, Policy, PolicyTool
+from schemas.subjects import written
 
 HOURS = 24
 # From this part of a limit on it is said that little is left.
@@ -119,7 +120,7 @@ async def limits_of(services: Context, policy: Policy, ledger: TenantLedger, ten
 
 
 def _gauge(tool: str, counter: Counter) -> Gauge:
-    return Gauge(tool, counter.per == "tenant", counter.window_seconds, counter.trips)
+    return Gauge(tool, written(counter.basis, counter.per), counter.window_seconds, counter.trips)
 
 
 def _tool(
@@ -150,7 +151,8 @@ def _limit(services: Context, counter: Counter, used: Used | None) -> Limit:
 
 
 def _whose(counter: Counter) -> str:
-    return _WHOSE[counter.per] + (", of what nobody was asked about" if counter.unasked else "")
+    unasked = ", of what nobody was asked about" if counter.unasked else ""
+    return _WHOSE[counter.per] + unasked + (", over all tools that count so" if counter.together else "")
 
 
 def _window(seconds: int | None) -> str:

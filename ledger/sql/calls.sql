@@ -55,7 +55,7 @@ CROSS JOIN (
 LEFT JOIN unnest($3::int[], $4::text[], $5::bigint[], $13::bigint[], $14::boolean[], $15::text[])
     AS w (i, subject, seconds, room, of_amounts, tripped) ON true
 LEFT JOIN LATERAL (
-    SELECT CASE WHEN w.subject = 'tenant' OR w.subject LIKE 'turn:%' THEN '*' ELSE $7 END AS tool,
+    SELECT CASE WHEN w.subject = 'tenant' OR w.subject LIKE ANY ('{turn:%,together:%}') THEN '*' ELSE $7 END AS tool,
            greatest(CASE WHEN w.seconds IS NULL THEN '-infinity'::timestamptz
                          ELSE statement_timestamp() - make_interval(secs => w.seconds) END,
                     (SELECT max(t.at) FROM uses t
@@ -98,7 +98,7 @@ WITH call AS (
         AS e (n, type, version, body, previous, hash)
 )
 INSERT INTO uses (request_id, tenant, tool, subject, amount, at, changed_at, state)
-SELECT $1, $2, CASE WHEN s.subject = 'tenant' OR s.subject LIKE 'turn:%' THEN '*' ELSE $6 END, s.subject, s.amount, $17, $17, 'held'
+SELECT $1, $2, CASE WHEN s.subject = 'tenant' OR s.subject LIKE ANY ('{turn:%,together:%}') THEN '*' ELSE $6 END, s.subject, s.amount, $17, $17, 'held'
 FROM unnest($28::text[], $29::bigint[]) AS s (subject, amount)
 
 -- name: mark_trip

@@ -127,6 +127,24 @@ async def test_a_drafted_refund_is_made_once_people_agreed(desk: Desk) -> None:
     assert [each["amount"] for each in await desk.service.outside.effects(order)] == [30_000]
 
 
+async def test_what_one_tool_gives_back_counts_for_the_other(desk: Desk) -> None:
+    """Money of a customer is the same money: neither threshold nor cap begins anew with another tool."""
+    order = await desk.service.outside.order(90_000)
+    run = await run_of(desk, order)
+    common: dict[str, JsonValue] = {"order_id": order["order_id"], "currency": "USD", "reason_code": "damaged"}
+    draft = await run.result("draft_refund_request", **common, amount_cents=15_000)
+    parked = await run.call("submit_refund_for_approval", draft_id=draft["draft_id"], order_id=order["order_id"])
+    assert (await run.approve(parked)).status == "executed"
+    own = Run(desk, (await desk.service.open_run(order["customer_id"], tenant=parked.tenant, tools=TOOLS)).run_id)
+    held = await own.call("issue_refund", **common, amount_cents=10_000)
+    assert held.status == "pending_approval"
+    assert held.details.decision is not None
+    assert {"customer_24h", "order_total", "customer_30d"} & set(held.details.decision.rules) >= {
+        "customer_24h",
+        "order_total",
+    }
+
+
 async def test_a_lost_answer_of_a_submitted_refund_is_looked_up(desk: Desk) -> None:
     order = await desk.service.outside.order(30_000)
     run = await run_of(desk, order)

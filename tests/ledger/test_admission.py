@@ -272,9 +272,9 @@ def test_every_counter_of_the_policy_is_counted_per_a_bound_subject() -> None:
         f"turn:{binding.run_id}:{refund.request_id}",
         "tool",
         "tenant",
-        f"order:{refund.order_id}",
-        f"customer:{binding.customer_id}",
-        f"agent:{binding.agent_id}",
+        f"together:order:{refund.order_id}",
+        f"together:customer:{binding.customer_id}",
+        f"together:agent:{binding.agent_id}",
         f"unasked:agent:{binding.agent_id}",
         f"unasked:agent:{binding.agent_id}:4000:USD",
     }

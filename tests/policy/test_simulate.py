@@ -38,8 +38,8 @@ from tests.policy.refunds import MANIFEST
 
 UNHURRIED = settings(deadline=None, max_examples=40)
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
-TOOL = "issue_refund"
-TOOLS = {TOOL: Known(MANIFEST, frozenset(("idempotency_key", "note")))}
+TOOL, OTHER = "issue_refund", "issue_credit"
+TOOLS: dict[str, Known] = dict.fromkeys((TOOL, OTHER), Known(MANIFEST, frozenset(("idempotency_key", "note"))))
 TEXT = """
 name: small
 defaults: {{approvers: finance, deadline: 24h, parked: {{per_agent: 3, per_tenant: 5}}}}
@@ -51,6 +51,7 @@ tools:
       agent: {{per: agent, window: 2h, of: amount, unasked: true}}
       order: {{per: order, of: count}}
       repeat: {{per: repeat, window: 1h, of: count}}
+      given: {{per: customer, window: {window}, of: amount, together: true}}
     limits:
       - {{name: of_run, per: run, max: {most}}}
       - {{name: of_tenant, per: tenant, window: 3h, of: amount, max: 9000}}
@@ -60,6 +61,13 @@ tools:
       - {{name: customer, hold: leads, people: 2, when: totals.customer + args.amount_cents > 2500, because: too much}}
       - {{name: agent, hold: finance, when: totals.agent > 3000, because: too much}}
       - {{name: again, hold: finance, when: totals.repeat > 0 || totals.order > 2, because: again}}
+      - {{name: given, hold: leads, when: totals.given > 2500, because: with credits it is too much}}
+    otherwise: notify
+  issue_credit:
+    limits:
+      - {{name: given, per: customer, window: 4h, of: amount, max: 4000, together: true}}
+    rules:
+      - {{name: large, hold: finance, when: args.amount_cents > 1500, because: it is large}}
     otherwise: notify
 """
 
@@ -87,11 +95,13 @@ class Asked:
     approved: bool
     works: bool
     lasts: int
+    tool: str = TOOL
 
 
 @dataclass
 class Use:
     at: datetime
+    tool: str
     amount: int
     asked: bool
     subjects: dict[str, object]
@@ -107,7 +117,10 @@ class ByHand:
     uses: list[Use] = field(default_factory=list[Use])
     trips: list[datetime] = field(default_factory=list[datetime])
 
-    def count(self, counter: Counter, subjects: dict[str, object], now: datetime) -> int:
+    def counts(self, tool: str, counter: Counter) -> bool:
+        return any(each.basis == counter.basis for each in self.policy.tools[tool].subjects_needed())
+
+    def count(self, tool: str, counter: Counter, subjects: dict[str, object], now: datetime) -> int:
         since = datetime.min.replace(tzinfo=UTC)
         if counter.window_seconds is not None:
             since = now - timedelta(seconds=counter.window_seconds)
@@ -120,21 +133,22 @@ class ByHand:
             and (use.until is None or use.until > now)
             and use.subjects[counter.per] == subjects[counter.per]
             and not (counter.unasked and use.asked)
+            and (use.tool == tool or counter.per == "tenant" or (counter.together and self.counts(use.tool, counter)))
         ]
         return sum(use.amount for use in live) if counter.of == "amount" else len(live)
 
     def decide(self, asked: Asked, now: datetime) -> tuple[PolicyDecision, Proposal]:
-        tool = self.policy.tools[TOOL]
+        tool = self.policy.tools[asked.tool]
         subjects = subjects_of(asked)
         parked = sum(use.parked_until is not None and use.parked_until > now for use in self.uses)
         proposal = Proposal(
-            tool=TOOL,
+            tool=asked.tool,
             manifest=MANIFEST,
             arguments=arguments(asked),
             facts={},
-            totals={each.name: self.count(each, subjects, now) for each in tool.totals},
+            totals={each.name: self.count(asked.tool, each, subjects, now) for each in tool.totals},
             usage={
-                each.name: Usage(self.count(each, subjects, now))
+                each.name: Usage(self.count(asked.tool, each, subjects, now))
                 for each in tool.subjects_needed()
                 if each.max is not None
             }
@@ -155,7 +169,7 @@ def subjects_of(asked: Asked) -> dict[str, object]:
         "order": asked.order,
         "tool": 0,
         "tenant": 0,
-        "repeat": (asked.customer, asked.order, asked.amount),
+        "repeat": (asked.customer, asked.order, asked.amount, asked.tool),
     }
 
 
@@ -181,7 +195,15 @@ def history(by: Policy, calls: list[Asked]) -> list[Happened]:
         held = made.verdict == "hold"
         executed = asked.works and (asked.approved or not held)
         hand.uses.append(
-            Use(now, asked.amount, held, subjects_of(asked), None if executed else later, later if held else None)
+            Use(
+                now,
+                asked.tool,
+                asked.amount,
+                held,
+                subjects_of(asked),
+                None if executed else later,
+                later if held else None,
+            )
         )
         if held:
             happened.append(Closed(later, name, granted=asked.approved))
@@ -205,7 +227,7 @@ def recorded(number: int, asked: Asked, at: datetime, made: PolicyDecision, prop
     binding = RecordedBinding("acme", f"run_{asked.run}", "bot", f"cus_{asked.customer}")
     return Decision(
         at,
-        RecordedCall(f"act_{number}", binding, TOOL, MANIFEST.version, raw(arguments(asked))),
+        RecordedCall(f"act_{number}", binding, asked.tool, MANIFEST.version, raw(arguments(asked))),
         decided,
         complete=True,
     )
@@ -218,7 +240,7 @@ def raw(value: dict[str, Any]) -> msgspec.Raw:
 def simulated(
     candidate: Policy, then: Policy, happened: list[Happened], *, known: bool = True
 ) -> tuple[list[Change], Tally]:
-    counts = counters_of(then.document.model_dump(exclude_defaults=True), {TOOL: ()}) if known else {}
+    counts = counters_of(then.document.model_dump(exclude_defaults=True), dict.fromkeys(TOOLS, ())) if known else {}
     simulation = Simulation(candidate, TOOLS, {then.version: counts}, {"": 600.0})
     changes = [change for each in happened if (change := simulation.happened(each)) is not None]
     return changes, simulation.finish(NOON + timedelta(days=2))
@@ -235,6 +257,7 @@ CALLS = st.lists(
         approved=st.booleans(),
         works=st.booleans(),
         lasts=st.integers(0, 200),
+        tool=st.sampled_from((TOOL, TOOL, OTHER)),
     ),
     max_size=25,
 )
@@ -368,7 +391,7 @@ def test_a_person_may_change_what_is_taken(folder: Path) -> None:
 
 def test_how_far_back_calls_are_counted(folder: Path) -> None:
     then = policy(folder)
-    known = counters_of(then.document.model_dump(exclude_defaults=True), {TOOL: ()})
+    known = counters_of(then.document.model_dump(exclude_defaults=True), dict.fromkeys(TOOLS, ()))
     assert looks_back(then, [known]) == 0
     assert looks_back(policy(folder, window="5h", most=9), [known]) == 5 * 3600
     assert looks_back(then, [{}]) is None
@@ -379,7 +402,7 @@ def test_a_text_that_is_not_as_it_should_be_is_not_known(folder: Path) -> None:
     assert counters_of({}, {TOOL: ()}) == {}
     tools = policy(folder).document.model_dump(exclude_defaults=True)
     assert set(counters_of(tools, {TOOL: ()})[TOOL]) == {
-        *("customer", "agent", "order", "repeat", "of_run", "of_tenant"),
+        *("customer", "agent", "order", "repeat", "given", "of_run", "of_tenant"),
         BREAKER,
     }
 
