@@ -58,7 +58,7 @@ class Texts(Model):
     each: Path | None = None
     ref: Path | None = None
     title: Path | None = None
-    most_length: Annotated[int, Field(alias="maxLength", ge=1, le=20_000)] = 2_000
+    most_length: Annotated[int, Field(alias="maxLength", ge=1, le=16_384)] = 2_000
 
     model_config = ConfigDict(validate_by_alias=True, validate_by_name=False)
 
