@@ -11,6 +11,7 @@ BIN := .venv/bin
 STAMP := .venv/.synced
 PEERS := .peers/.installed
 FOREIGN := tests/gateways/peers/foreign
+TYPESCRIPT := client/typescript/node_modules/.installed
 # What builds the documentation: a group of its own, and copies of two scripts that its pages would load from elsewhere.
 SITE := .venv/.site docs/javascripts/.copied
 CODE := schemas policy tools gateways ledger notices activities workflows api runtime sandbox tests docs $(wildcard client worker.py)
@@ -75,7 +76,7 @@ docs-serve: env $(SITE) ## show the documentation while it is written (ADDRESS=l
 	@$(BIN)/zensical serve $(if $(ADDRESS),--dev-addr $(ADDRESS))
 
 clean: ## remove the environment, caches and build output (never the data of a stack)
-	@rm -rf .venv .peers dist site .cache client/typescript/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache artifacts
+	@rm -rf .venv .peers dist site .cache client/typescript/node_modules client/typescript/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache artifacts
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 env: $(STAMP) ## the environment in .venv, exactly as uv.lock says
@@ -95,6 +96,10 @@ $(STAMP): pyproject.toml uv.lock
 	  echo "pip could not install uv $$wanted into .venv, see above." >&2; exit 1; }; }
 	@$(BIN)/uv sync --locked --quiet
 	@touch $(STAMP)
+
+$(TYPESCRIPT): client/typescript/package-lock.json $(PEERS)
+	@cd client/typescript && PATH="$$PATH:$(CURDIR)/.peers/bin" npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $(TYPESCRIPT)
 
 .venv/.site: $(STAMP)
 	@$(BIN)/uv sync --locked --quiet --group docs
@@ -121,7 +126,7 @@ browser: ## a Chromium for the browser tests: found, or installed where that is 
 	@( $(find_chromium) ) >/dev/null || { \
 	  echo "The browser tests need Chromium: install it with your system's package manager, or say where it is (CHROMIUM=/path/to/chromium)." >&2; exit 1; }
 
-peers: env $(PEERS) ## payment gateways that nobody here wrote, for the contract tests, in .peers
+peers: env $(PEERS) $(TYPESCRIPT) ## what the tests take from npm: programs to play against in .peers, and the TypeScript client's compiler
 	@:
 
 # An environment of their own. Node comes from the system where it is, else as a Python package.

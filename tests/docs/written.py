@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("sandbox/*.md")})
+PAGES = sorted(
+    {
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("sandbox/*.md"),
+        *ROOT.glob("client/*.md"),
+        ROOT / "client/typescript/README.md",
+    }
+)
 DEPLOYED = sorted({ROOT / "docker-compose.yaml", ROOT / "Dockerfile", *(path for path in ROOT.glob("deploy/**/*.*"))})
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
