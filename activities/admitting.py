@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from opentelemetry.trace import Span
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
@@ -13,7 +14,7 @@ from activities.effects import Effects
 from activities.foreseeing import asking
 from activities.proposals import check_call, on_settled_facts
 from activities.services import Services, benign, workflow_id
-from activities.tracing import describe_outcome, describe_tool, step
+from activities.tracing import describe, describe_outcome, describe_tool, step
 from gateways.protocols import SystemUnavailable
 from gateways.trail import Trail
 from ledger.admission import Admitted, AlreadyAdmitted, Reads, RequestIdTaken, RunRevoked, RunState
@@ -57,7 +58,7 @@ class Admission:
             if run is None:
                 raise benign("there is no such run", "UnknownRun")
             if run.existing is not None:
-                return await self._known(run.existing)
+                return await self._known(request, run.existing, span)
             account.made_by(run.binding, request.tool)
             call, entry, arguments = check_call(self._services, run, request, workflow_id())
             account.trail.mark("input_validated")
@@ -68,7 +69,7 @@ class Admission:
             try:
                 record, permit_until = await self._new(run, call, entry, arguments, account.trail)
             except AlreadyAdmitted as known:
-                return await self._known(known.request_id)
+                return await self._known(request, known.request_id, span)
             except RequestIdTaken:
                 raise benign("another call has this request id", "RequestIdTaken") from None
             except RunRevoked:
@@ -92,8 +93,12 @@ class Admission:
             queue=self._services.effect_queue(call.tool),
         )
 
-    async def _known(self, request_id: str) -> Progress:
-        return self._effects.resume(await self._services.here.calls.read(request_id))
+    async def _known(self, request: ToolCallInput, request_id: str, span: Span) -> Progress:
+        """A call that is taken up where it is, or one that was asked for again under its key."""
+        record = await self._services.here.calls.read(request_id)
+        entry = self._services.catalog.get(record.tool)
+        describe(span, record, entry and entry.manifest, deduplicated=request.request_id != request_id)
+        return self._effects.resume(record)
 
     async def _new(
         self, run: RunState, call: Call, entry: Entry, arguments: Arguments, trail: Trail

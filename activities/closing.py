@@ -2,13 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+from opentelemetry.trace import Span
 from temporalio import activity
 
 from activities.decisions import Decisions
 from activities.diagnosing import followed_step
 from activities.effects import Effects, switches_of
 from activities.services import Services
-from activities.tracing import describe_outcome, step
+from activities.tracing import describe, step
 from ledger.records import CallRecord
 from schemas.calls import CallRef, ExecuteRequest, Progress
 
@@ -32,7 +33,9 @@ class Closing:
                 account.about(record)
                 if request.token is not None and not record.settled:
                     record = await self._decisions.take(record, request.approval_id, request.token)
-                describe_outcome(span, record)
+                self._describe(span, record)
+                if record.status == "denied":
+                    await self._effects.waited(record, record.approval_id, record.updated_at, request.decided_in)
             if record.status == "denied":
                 await account.ended(record)
             return self._effects.resume(record)
@@ -46,7 +49,9 @@ class Closing:
                     return paused
                 record = self._services.moved(await self._services.here.approvals.expire(request.request_id))
                 account.about(record)
-                describe_outcome(span, record)
+                self._describe(span, record)
+                if record.status in ("denied", "expired"):
+                    await self._effects.waited(record, record.approval_id, record.updated_at)
             if record.status in ("denied", "expired"):
                 await account.ended(record)
             return await self._as_it_waits(record)
@@ -75,5 +80,11 @@ class Closing:
         """The requester took the call back."""
         with step("counterseal.withdraw", request.request_id) as span:
             record, _ = await self._services.here.approvals.withdraw(request.request_id, "requester")
-            describe_outcome(span, record)
+            self._describe(span, record)
+            if record.status == "cancelled":
+                await self._effects.waited(record, record.approval_id, record.updated_at)
             return self._effects.resume(self._services.moved(record))
+
+    def _describe(self, span: Span, record: CallRecord) -> None:
+        entry = self._services.catalog.get(record.tool)
+        describe(span, record, entry and entry.manifest)

@@ -1,13 +1,14 @@
 """`execute`: one attempt. Only who has just committed an intent sends, and sends that one once."""
 
 import time
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from pydantic import JsonValue
 from temporalio import activity
 
-from activities import deciding
+from activities import deciding, tracing
 from activities.beating import beating
 from activities.deciding import Proposed
 from activities.decisions import Decisions
@@ -15,11 +16,12 @@ from activities.diagnosing import Account, followed_step
 from activities.outcomes import after_attempt
 from activities.proposals import on_settled_facts
 from activities.services import Services
-from activities.tracing import describe_outcome, describe_tool, step, waited
+from activities.tracing import describe, describe_outcome, step
 from gateways.permits import permitted
 from gateways.protocols import SystemUnavailable
 from gateways.trail import Trail
 from ledger.admission import Reads
+from ledger.database import UNAVAILABLE
 from ledger.records import CallRecord, Step
 from policy.in_force import PolicyUnusable
 from schemas.calls import ExecuteRequest, Next, Progress
@@ -56,15 +58,13 @@ class Effects:
             record = await self._services.here.calls.read(request.request_id)
             account.about(record)
             entry, _ = self.tool_of(record)
-            call = record.details.call
-            describe_tool(span, call, entry.manifest)
+            describe(span, record, entry.manifest)
             approved: HumanDecision | None = None
             if record.verdict == "hold" and record.intended_at is None and not record.settled:
                 record, approved = await self._decisions.approved(record, request.approval_id, request.token)
                 if approved is None:
                     await account.ended(record)
                     return self.resume(record)
-                waited("approval.wait", record, record.created_at, approved.decided_at)
             describe_outcome(span, record)
             if record.settled or record.intended_at is not None:
                 return self.resume(record)
@@ -83,13 +83,28 @@ class Effects:
             if not changed:
                 return self.resume(record)
             self._services.reached("intent.after")
+            intended = record
             if record.details.effect is not None and not record.settled:
                 account.trail.mark("authorised")
                 record = await self.send(record, record.details.effect, account.trail, permit_until)
                 describe_outcome(span, record)
+            if approved is not None:
+                # Once: whoever looks again finds the call moved on. Nothing waits for it, least of all the effect.
+                await self.waited(intended, approved.approval_id, approved.decided_at, request.decided_in)
             await account.ended(record)
             self._services.reached("completion.before")
             return self.resume(record)
+
+    async def waited(
+        self, record: CallRecord, approval_id: str | None, until: datetime, decided_in: str | None = None
+    ) -> None:
+        """Have it told that the call waited for people on this approval, until then; where the database is away just
+        now, nobody is told."""
+        with suppress(*UNAVAILABLE):
+            since = None if approval_id is None else await self._services.here.approvals.requested_at(approval_id)
+            if since is not None:
+                entry = self._services.catalog.get(record.tool)
+                tracing.waited(record, entry and entry.manifest, since, until, decided_in)
 
     async def send(self, record: CallRecord, effect: Effect, trail: Trail, permit_until: float) -> CallRecord:
         """Send an effect whose intent this very call just committed, and record the outcome.

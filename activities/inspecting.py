@@ -12,7 +12,7 @@ from activities.outcomes import after_inspection, after_recheck, needs_review
 from activities.patience import next_look, verdict_on
 from activities.proposals import read_facts
 from activities.services import Services
-from activities.tracing import describe_outcome, describe_tool, step
+from activities.tracing import describe, describe_outcome, step
 from gateways.protocols import SystemUnavailable
 from ledger.admission import Reads
 from ledger.records import CallRecord, Step
@@ -65,11 +65,11 @@ class Inspecting:
         with step("counterseal.inspect", request.request_id) as span:
             record = await self._services.here.calls.read(request.request_id)
             account.about(record)
+            entry, tool = self._effects.tool_of(record)
+            describe(span, record, entry.manifest)
             effect = record.details.effect
             if effect is None or (record.settled and not again):
                 return self._effects.resume(record)
-            entry, tool = self._effects.tool_of(record)
-            describe_tool(span, record.details.call, entry.manifest)
             found = await self._look(record, effect, account)
             done = self._effects.done(record, found.result) if found.kind == "confirmed" else ""
             policy = await self._policy()
@@ -142,11 +142,11 @@ class Inspecting:
         with step("counterseal.resend", request.request_id) as span:
             record = await self._services.here.calls.read(request.request_id)
             account.about(record)
+            entry, _ = self._effects.tool_of(record)
+            describe(span, record, entry.manifest)
             effect = record.details.effect
             if record.settled or record.review is not None or effect is None:
                 return self._effects.resume(record)
-            entry, _ = self._effects.tool_of(record)
-            describe_tool(span, record.details.call, entry.manifest)
             found = await self._look(record, effect, account)
             if not isinstance(found, Absent):
                 # Whoever looks next records it; here it only keeps the effect from being sent.

@@ -6,9 +6,11 @@ HTTP (`api/agent.py`) and the Model Context Protocol (`api/mcp/`) run this very 
 import contextlib
 from dataclasses import dataclass
 
+from opentelemetry import trace
 from pydantic import JsonValue
 from temporalio.service import RPCError
 
+from activities.tracing import describe_request
 from api.authentication import binding_of
 from api.calling import call_tool, dry_run
 from api.context import Context
@@ -88,4 +90,5 @@ async def visible(services: Context, run: Principal, request_id: str) -> CallRec
         record = await services.ledger.of(binding.tenant).calls.visible_to(binding.tenant, binding.agent_id, request_id)
     if record is None:
         raise refuse(Code.INVALID_INPUT, Explanation(values={"problem": "there is no such call"}), status=404)
+    describe_request(trace.get_current_span(), record.request_id)
     return record

@@ -4,12 +4,14 @@ from datetime import timedelta
 from typing import get_args
 
 import structlog
+from opentelemetry import trace
 from pydantic import JsonValue
 from temporalio.client import WorkflowFailureError
 from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from activities.tracing import describe, describe_request
 from api.context import Context
 from api.problems import refuse
 from ledger.data_keys import KeyDestroyed
@@ -58,8 +60,10 @@ async def call_tool(
         if started:
             return reply_for(Code.IN_PROGRESS, request_id)
         raise _try_again()
-    if record.request_id != request_id and not _is_same(record, binding, raw):
+    repeated = record.request_id != request_id
+    if repeated and not _is_same(record, binding, raw):
         raise refuse(Code.IDEMPOTENCY_CONFLICT, Explanation(invalid_fields=("idempotency_key",)))
+    describe(trace.get_current_span(), record, entry.manifest, deduplicated=repeated)
     return record.reply()
 
 
@@ -100,7 +104,7 @@ async def _start(services: Context, call_id: str, request: ToolCallInput) -> boo
     except WorkflowAlreadyStartedError:
         return False
     except RPCError as problem:
-        _log.warning("workflow_not_started", rpc_status=problem.status.name)
+        _log.warning("workflow_not_started", request_id=request.request_id, rpc_status=problem.status.name)
         raise _try_again() from None
     return True
 
@@ -108,6 +112,7 @@ async def _start(services: Context, call_id: str, request: ToolCallInput) -> boo
 async def dry_run(services: Context, binding: Binding, entry: Entry, raw: dict[str, JsonValue]) -> Reply:
     """What the call would come to now. Takes no limit, creates no approval, touches nothing."""
     request_id = new_request_id()
+    describe_request(trace.get_current_span(), request_id)
     try:
         return await services.temporal.execute_workflow(
             Preview.run,

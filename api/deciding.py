@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import structlog
+from opentelemetry import trace
 from temporalio.service import RPCError
 
+from activities.tracing import current_traceparent, describe_decision
 from api.context import Context
 from api.reach import covering
 from ledger.approvals import Verdict
@@ -137,11 +139,13 @@ async def decide(
         return Decided(None, "not_proven")
     token = services.signer.sign(decision)
     outcome, record = await approvals.decide(decision, token, covering(approval, services.catalog), through)
+    describe_decision(trace.get_current_span(), decision)
     match outcome:
         case Verdict.RECORDED | Verdict.REPEATED if record is not None:
-            await deliver(
-                services, record.workflow_id, SignedDecision(approval_id=approval_id, verdict=verdict, token=token)
+            signed = SignedDecision(
+                approval_id=approval_id, verdict=verdict, token=token, decided_in=current_traceparent()
             )
+            await deliver(services, record.workflow_id, signed)
             return Decided("approved" if verdict == "approve" else "denied")
         case Verdict.WAITING:
             # Their part is done; it is for somebody else to read now.

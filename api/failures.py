@@ -44,10 +44,12 @@ class Failures:
 
 def failure(scope: Scope, problem: Exception) -> Refused:
     """What is answered in place of an exception, which the log names by its type."""
-    _log.error("request_failed", error_type=type(problem).__name__, route=getattr(scope.get("route"), "path", None))
     if isinstance(problem, UNAVAILABLE):
         refused = refuse(Code.TEMPORARY_FAILURE, Explanation(retry_after_seconds=_RETRY_SECONDS))
     else:
         refused = refuse(Code.INTERNAL_FAILURE)
+    route = getattr(scope.get("route"), "path", None)
+    request_id = refused.reply.request_id
+    _log.error("request_failed", request_id=request_id, error_type=type(problem).__name__, route=route)
     refused.__cause__ = problem
     return refused

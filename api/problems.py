@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
+from opentelemetry import trace
 
+from activities.tracing import describe_request
 from api.context import Context
 from api.limits import count_refusal
 from schemas.codes import REGISTRY, Code
@@ -82,5 +84,6 @@ async def taken_note_of(request: Request, services: Context, refused: Refused) -
         status=refused.status if reply.code is refused.reply.code else None,
         headers=refused.headers if reply.code is refused.reply.code else None,
     )
+    describe_request(trace.get_current_span(), reply.request_id, reply.code)
     services.edge_diagnostics.note(request, reply, answered.status, cause)
     return answered

@@ -160,7 +160,7 @@ class Remote:
     ) -> None:
         """`system` is our word for it, e.g. `payments`. `authorize` makes the `Authorization` header of a secret.
 
-        `propagate_trace`: only for systems of our own.
+        `propagate_trace`: whether the system is told of the trace; not for systems of others.
 
         Raises ValueError when `base` is not usable as a base URL.
         """

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a remote system is and how to speak to it. `propagate_trace`: only for systems of our own.
+    """Where a remote system is and how to speak to it. `propagate_trace`: not for systems of others.
 
     `credential_id` names the record that `api_key` comes from; accounts of exchanges hold it in the key's place. With a
     `client_id` the key is that client's secret, and the two go as HTTP Basic (RFC 7617).

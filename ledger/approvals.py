@@ -300,6 +300,10 @@ class Approvals:
         tenant = await self._pool.fetchval(_SQL["tenant_of_approval"], approval_id)
         return None if tenant is None else await self.get(tenant, approval_id)
 
+    async def requested_at(self, approval_id: str) -> datetime | None:
+        """When people were asked for it."""
+        return await self._pool.fetchval(_SQL["requested_at"], approval_id)
+
     async def of_request(self, tenant: str, request_id: str) -> str | None:
         """The id of the newest approval of a tenant's call."""
         return await self._pool.fetchval(_SQL["approval_of_request"], request_id, tenant)

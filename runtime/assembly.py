@@ -229,7 +229,7 @@ def outside_systems(
         raise SettingsError(f"{problem}; which may be on one, COUNTERSEAL_PRIVATE_NETWORKS says") from None
     remotes: dict[str, Remote] = {}
     for name, endpoint in endpoints.items():
-        endpoint = replace(endpoint, credentials=source)
+        endpoint = replace(endpoint, credentials=source, propagate_trace=name in settings.traced_systems())
         if name in own:
             remotes[name] = remote_system(name, endpoint, client, egress)
             continue
@@ -254,14 +254,13 @@ def _payments_endpoint(settings: Settings) -> Endpoint:
     client_id = settings.paypal_client_id if settings.payment_gateway == "paypal" else ""
     if client_id is None or (settings.payment_gateway == "paypal" and not client_id):
         raise SettingsError("COUNTERSEAL_PAYPAL_CLIENT_ID is needed: the payment gateway is paypal")
-    ours = settings.payment_gateway == "sandbox"
-    return Endpoint(base, deadline_seconds=settings.exchange_seconds, propagate_trace=ours, client_id=client_id)
+    return Endpoint(base, deadline_seconds=settings.exchange_seconds, client_id=client_id)
 
 
 def _orders_endpoint(settings: Settings) -> Endpoint:
     if settings.store_url is None:
         raise SettingsError("COUNTERSEAL_STORE_URL is needed: the order system")
-    return Endpoint(settings.store_url, deadline_seconds=settings.exchange_seconds, propagate_trace=True)
+    return Endpoint(settings.store_url, deadline_seconds=settings.exchange_seconds)
 
 
 def _helpdesk_endpoint(settings: Settings) -> Endpoint:

@@ -15,8 +15,10 @@ from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.tracing import step
 from api.looking import look_again
 from ledger.ledger import Ledger
+from runtime.telemetry import going_on
 from schemas.calls import ToolCallInput
 from schemas.decisions import SignedDecision
 from tools.catalog import Catalog
@@ -101,15 +103,16 @@ class Healer:
         call = (await self._ledger.calls.read(request_id)).details.call
         run_id = call.binding.run_id
         try:
-            await self._temporal.start_workflow(
-                "ToolCall",
-                ToolCallInput(run_id=run_id, tool=call.tool, request_id=request_id, arguments=call.arguments),
-                id=workflow_id,
-                task_queue=self._task_queue,
-                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-                search_attributes=TypedSearchAttributes(search_attributes(call.tool, run_id)),
-                static_summary=call.tool,
-            )
+            with going_on(call.trace_id), step("counterseal.start_again", request_id):
+                await self._temporal.start_workflow(
+                    "ToolCall",
+                    ToolCallInput(run_id=run_id, tool=call.tool, request_id=request_id, arguments=call.arguments),
+                    id=workflow_id,
+                    task_queue=self._task_queue,
+                    id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                    search_attributes=TypedSearchAttributes(search_attributes(call.tool, run_id)),
+                    static_summary=call.tool,
+                )
         except WorkflowAlreadyStartedError:
             return False
         _log.info("workflow_started_again", workflow_id=workflow_id)

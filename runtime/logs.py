@@ -8,6 +8,7 @@ import sys
 from typing import cast
 
 import structlog
+from opentelemetry import trace
 
 _QUIET = ("httpx", "httpcore", "asyncpg", "uvicorn.access", "temporalio.activity", "temporalio.workflow", "alembic")
 
@@ -16,6 +17,7 @@ def start_logging(level: str) -> None:
     """Configure structlog and the standard library to write the same lines."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _in_trace,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -40,6 +42,15 @@ def start_logging(level: str) -> None:
     logging.captureWarnings(True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _in_trace(logger: logging.Logger, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """By which trace and span the line is found beside what else was done in them."""
+    context = trace.get_current_span().get_span_context()
+    if context.is_valid:
+        event["trace_id"] = trace.format_trace_id(context.trace_id)
+        event["span_id"] = trace.format_span_id(context.span_id)
+    return event
 
 
 def _first_line(logger: logging.Logger, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

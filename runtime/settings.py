@@ -158,6 +158,9 @@ class Settings(BaseSettings):
     """Which of `payments`, `orders`, `helpdesk`, those of `systems`, `identity` (the OpenID provider) and `witnesses`,
     separated by commas, may be on a private network or this machine. The others are connected to at public addresses
     only."""
+    trace_systems: str = ""
+    """Which of them, separated by commas, are sent the `traceparent` of the exchange, so that their spans belong to the
+    same trace: for systems of your own. Nobody else is told of your traces."""
     exchange_seconds: Annotated[float, Field(gt=0, le=50)] = 10.0
     """Total deadline of one exchange with a remote system."""
     absence_seconds: Annotated[float, Field(gt=0, le=86_400)] = 300.0
@@ -259,10 +262,13 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _are_private_systems(self) -> "Settings":
-        known = ["payments", "orders", "helpdesk", *self.own_systems(), "identity", "witnesses"]
+    def _are_known_systems(self) -> "Settings":
+        called = ["payments", "orders", "helpdesk", *self.own_systems()]
+        known = [*called, "identity", "witnesses"]
         if not set(known).issuperset(self.private_systems()):
             raise ValueError(f"COUNTERSEAL_PRIVATE_NETWORKS must be some of {', '.join(known)}, separated by commas")
+        if not set(called).issuperset(self.traced_systems()):
+            raise ValueError(f"COUNTERSEAL_TRACE_SYSTEMS must be some of {', '.join(called)}, separated by commas")
         return self
 
     def own_systems(self) -> Mapping[str, str]:
@@ -280,6 +286,10 @@ class Settings(BaseSettings):
     def private_systems(self) -> list[str]:
         """`private_networks`, one by one."""
         return _split(self.private_networks)
+
+    def traced_systems(self) -> list[str]:
+        """`trace_systems`, one by one."""
+        return _split(self.trace_systems)
 
     def mcp_hosts(self) -> tuple[str, ...]:
         """`mcp_allowed_hosts`, one by one."""

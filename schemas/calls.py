@@ -107,6 +107,8 @@ class ExecuteRequest(Model):
     request_id: str
     approval_id: str | None = None
     token: str | None = None
+    decided_in: str | None = None
+    """As in `SignedDecision`."""
 
 
 class CallRef(Model):

@@ -90,6 +90,9 @@ class SignedDecision(Model):
     approval_id: str
     verdict: Literal["approve", "deny"]
     token: str
+    decided_in: str | None = None
+    """The `traceparent` (https://www.w3.org/TR/trace-context/) of the request that brought it: traces are linked by it,
+    and nothing else rests on it."""
 
 
 class ClaimedBy(Model):

@@ -40,7 +40,7 @@ LONGEST = (
 # What speaks to the session's stack stays together in one process, so that one is started and not four.
 ONE_STACK = tuple(
     f"e2e/test_{name}.py"
-    for name in ("browser", "calls", "client", "client_pages", "examples", "typescript", "webhooks")
+    for name in ("browser", "calls", "client", "client_pages", "examples", "traces", "typescript", "webhooks")
 )
 
 # Nothing of a test database has to survive a power cut.

@@ -284,6 +284,7 @@ def _execute_request(progress: Progress, decision: SignedDecision | None) -> Exe
         request_id=progress.request_id,
         approval_id=decision.approval_id if decision else None,
         token=decision.token if decision else None,
+        decided_in=decision.decided_in if decision else None,
     )
 
 

@@ -80,6 +80,10 @@ INSERT INTO views (approval_id, tenant, viewer, at) VALUES ($1, $2, $3, $4) ON C
 -- What people decided on these approvals, in order.
 SELECT * FROM decisions WHERE approval_id = ANY($1::text[]) ORDER BY decided_at, decision_id
 
+-- name: requested_at
+-- When people were asked.
+SELECT requested_at FROM approvals WHERE approval_id = $1
+
 -- name: tenant_of_approval
 SELECT tenant FROM approvals WHERE approval_id = $1
 

@@ -26,6 +26,7 @@ def process_environment(
     addresses and files of this stack are not, and a TEMPORAL_… variable speaks of another server.
     """
     public_url = f"http://{HOST}:{ports['api']}"
+    ours = caller.get("COUNTERSEAL_PAYMENT_GATEWAY", "sandbox") == "sandbox"
     choices = {
         "COUNTERSEAL_PAYMENT_GATEWAY": "sandbox",
         "COUNTERSEAL_MASTER_KEY_FILE": str(folder.keys / "master.key"),
@@ -34,6 +35,8 @@ def process_environment(
         "COUNTERSEAL_CHECKPOINTS_FILE": str(folder.root / "checkpoints.jsonl"),
         # The sandbox, and whatever else on this machine takes its place.
         PRIVATE_NETWORKS: SANDBOX_SYSTEMS,
+        # What is not in the sandbox is not told of this stack's traces.
+        "COUNTERSEAL_TRACE_SYSTEMS": SANDBOX_SYSTEMS if ours else "orders,helpdesk",
     }
     fixed = {
         "COUNTERSEAL_DATA": str(folder.root),

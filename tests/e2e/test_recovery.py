@@ -6,19 +6,27 @@ import psutil
 
 from runtime.stack.child import wait_until_ended
 from tests.e2e.running import Customer, RunningStack
+from tests.e2e.spans import await_spans
+from tests.e2e.test_traces import Traced
+
+# What a process had not exported yet when it was killed is lost.
+OFTEN = {"OTEL_BSP_SCHEDULE_DELAY": "100"}
 
 
 def test_parked_calls_survive_sigkill_of_everything(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    stack = RunningStack.start(data)
+    stack = RunningStack.start(data, OFTEN)
     customers = [stack.order() for _ in range(5)]
-    parked = [customer.refund(25_000).json() for customer in customers]
+    parked = [customer.refund(25_000).json() for customer in customers[1:]]
+    with Traced(stack) as agent:
+        parked.insert(0, customers[0].refund(25_000).json())
+    await_spans(stack, agent.trace_id, "POST /v1/tool-calls", "counterseal.admit")
     assert [each["code"] for each in parked] == ["PENDING_APPROVAL"] * 5
     first, started = stack.info, psutil.Process(stack.process.pid).children(recursive=True)
     stack.kill_everything()
     assert wait_until_ended(started, seconds=20) == []
 
-    stack = RunningStack.start(data)
+    stack = RunningStack.start(data, OFTEN)
     try:
         assert stack.info | {"pids": first["pids"]} == first
         for customer, call in zip(customers, parked, strict=True):
@@ -28,6 +36,11 @@ def test_parked_calls_survive_sigkill_of_everything(tmp_path: Path) -> None:
             assert customer.decide("approve").status_code == 200
             assert customer.progress(call["request_id"])["status"] == "executed"
             _assert_paid_once(customer, 25_000)
+        trace = await_spans(stack, agent.trace_id, "approval.wait", "counterseal.execute", "POST /v1/refunds")
+        assert trace.roots(agent.span_id) == []
+        # The workflow was replayed from its history by a new worker.
+        once = ("POST /v1/tool-calls", "counterseal.admit", "approval.wait", "counterseal.execute", "POST /v1/refunds")
+        assert {name: trace.names[name] for name in once} == dict.fromkeys(once, 1)
     finally:
         assert stack.stop() == 0
 

@@ -41,8 +41,6 @@ async def test_the_gateway_is_paypals(client: httpx.AsyncClient) -> None:
     assert isinstance(built.payments, PayPalGateway)
     endpoint = assembly._payments_endpoint(settings())
     assert (endpoint.base_url, endpoint.client_id) == ("https://api-m.paypal.com", "the_client")
-    # Tracing headers are for systems of our own.
-    assert not endpoint.propagate_trace
     given = assembly._payments_given(settings())
     assert given is not None
     assert (given[0], given[1].get_secret_value()) == ("settings:paypal_client_secret", "the_secret")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+TRACE, SPAN = 0x4BF92F3577B34DA6A3CE929D0E0E4736, 0x00F067AA0BA902B7
 HOSTILE = '\x1b[2J\r\nINFO fake\x00\x07\x7f\x85\u2028\u2029\u202e\ud800"}{\t'
 PRELUDE = f"""
 import asyncio, logging, structlog, warnings
@@ -17,6 +18,9 @@ start_logging("INFO")
 HOSTILE = {HOSTILE!r}
 log = structlog.get_logger()
 uvicorn = logging.getLogger("uvicorn.error")
+from opentelemetry import trace
+context = trace.SpanContext({TRACE}, {SPAN}, is_remote=False)
+traced = lambda: trace.use_span(trace.NonRecordingSpan(context))
 clear_contextvars = structlog.contextvars.clear_contextvars
 """
 LOGGED = {
@@ -25,6 +29,8 @@ LOGGED = {
     "a name": "log.info('event', **{HOSTILE: 1})",
     "an object": "log.info('event', value={HOSTILE: [HOSTILE, HOSTILE.encode('utf-8', 'surrogatepass'), object()]})",
     "context": "structlog.contextvars.bind_contextvars(path=HOSTILE); log.info('event'); clear_contextvars()",
+    "a step of a call": "\nwith traced(): log.info('event')",
+    "another library in a step": "\nwith traced(): uvicorn.warning('event')",
     "another library": "uvicorn.warning('%s said %s', HOSTILE, HOSTILE)",
     "another library's logger": "logging.getLogger(HOSTILE).error('event')",
     "an exception of ours": "\ntry: raise ValueError('secret' + HOSTILE)\nexcept ValueError: log.exception('event')",
@@ -86,6 +92,12 @@ def test_it_is_one_record(records: dict[str, dict[str, Any]], name: str) -> None
 def test_an_exception_is_named_by_its_type(records: dict[str, dict[str, Any]], name: str) -> None:
     assert records[name]["error_type"] == "ValueError"
     assert "INFO fake" not in json.dumps(records[name])
+
+
+def test_a_line_names_the_trace_that_it_is_of(records: dict[str, dict[str, Any]]) -> None:
+    for name, record in records.items():
+        found = record.get("trace_id"), record.get("span_id")
+        assert found == ((f"{TRACE:032x}", f"{SPAN:016x}") if "step" in name else (None, None)), name
 
 
 def test_what_is_said_stays_readable(records: dict[str, dict[str, Any]]) -> None:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from gateways.store import StoreOrderSystem
 from runtime.assembly import outside_systems
 from runtime.settings import Settings, SettingsError, load
 from runtime.systems import read_systems
@@ -40,6 +41,18 @@ def test_only_a_system_that_there_is_can_be_on_a_private_network() -> None:
     assert load(**NEEDED, systems=BANK, private_networks="bank,orders").private_systems() == ["bank", "orders"]
     with pytest.raises(SettingsError, match="PRIVATE_NETWORKS must be some of payments, orders, helpdesk, identity"):
         load(**NEEDED, private_networks="bank")
+
+
+async def test_only_systems_that_are_named_are_told_of_traces() -> None:
+    settings = load(**NEEDED, systems=BANK, private_networks="bank,orders", trace_systems="bank")
+    vault: Any = None
+    async with httpx.AsyncClient() as client:
+        systems = outside_systems(settings, vault, client, {"bank", "orders"})
+    assert systems.remote("bank")._propagate_trace
+    assert isinstance(systems.orders, StoreOrderSystem)
+    assert not systems.orders._remote._propagate_trace
+    with pytest.raises(SettingsError, match="TRACE_SYSTEMS must be some of payments, orders, helpdesk, separated"):
+        load(**NEEDED, trace_systems="identity")
 
 
 async def test_tools_get_the_systems_that_they_name(monkeypatch: pytest.MonkeyPatch) -> None:

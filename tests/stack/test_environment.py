@@ -35,6 +35,7 @@ def test_everything_points_to_the_stack() -> None:
     assert told["COUNTERSEAL_TRACES_FILE"] == "/data/traces/api.jsonl"
     assert told["COUNTERSEAL_PAYMENT_GATEWAY"] == "sandbox"
     assert told["COUNTERSEAL_PRIVATE_NETWORKS"] == "payments,orders,helpdesk"
+    assert told["COUNTERSEAL_TRACE_SYSTEMS"] == "payments,orders,helpdesk"
 
 
 def test_what_is_the_callers_choice_wins() -> None:
@@ -50,6 +51,8 @@ def test_what_is_the_callers_choice_wins() -> None:
     }
     told = environment(**choices)
     assert {name: told[name] for name in choices} == choices
+    # Whoever takes the sandbox's place is not told of traces.
+    assert told["COUNTERSEAL_TRACE_SYSTEMS"] == "orders,helpdesk"
 
 
 def test_addresses_of_other_servers_do_not_reach_the_stack() -> None:

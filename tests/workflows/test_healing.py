@@ -4,9 +4,13 @@ import secrets
 from contextlib import AsyncExitStack
 
 import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import WorkflowExecutionStatus
 
+from activities import tracing
 from runtime.healing import Healer
+from runtime.telemetry import tracer_provider
 from runtime.workers import effect_worker, workflow_worker
 from schemas.codes import Code
 from tests.service import Service, Started, until, working
@@ -36,6 +40,39 @@ async def test_a_parked_call_whose_workflow_is_gone_can_still_be_approved(runnin
     record = await running.finish(healed)
     assert record.code is Code.OK
     assert await running.outside.sends(record) == 1
+
+
+async def test_a_call_that_is_taken_up_again_goes_on_in_its_trace(
+    running: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporter, provider = InMemorySpanExporter(), tracer_provider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("tests")
+    monkeypatch.setattr(tracing, "_tracer", tracer)
+    with tracer.start_as_current_span("the caller's") as caller:
+        started, approval = await running.parked(await running.outside.order(50_000))
+    healed = await _lose(running, started)
+    await healed.handle.signal("decide", running.decision(approval, "approve"))
+    record = await running.finish(healed)
+    provider.shutdown()
+    spans = [
+        each
+        for each in exporter.get_finished_spans()
+        if (each.attributes or {}).get("counterseal.request_id") == record.request_id
+    ]
+    names = [
+        "counterseal.admit",
+        "counterseal.start_again",
+        "counterseal.admit",
+        "approval.wait",
+        "counterseal.execute",
+    ]
+    assert sorted(each.name for each in spans) == sorted(names)
+    assert {each.context.trace_id for each in spans if each.context} == {caller.get_span_context().trace_id}
+    again = next(each for each in spans if each.name == "counterseal.start_again")
+    assert again.context is not None
+    under_it = [each.name for each in spans if each.parent and each.parent.span_id == again.context.span_id]
+    assert sorted(under_it) == ["approval.wait", "counterseal.admit", "counterseal.execute"]
 
 
 async def test_a_call_whose_workflow_is_gone_after_it_was_approved_runs(running: Service) -> None:
