@@ -22,7 +22,7 @@ from opentelemetry import trace
 from pydantic import JsonValue, SecretStr
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import TypedSearchAttributes
-from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tracer_provider
+from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider
 from temporalio.testing import ActivityEnvironment
 
 from activities.services import Services
@@ -34,6 +34,7 @@ from ledger.signing import DecisionSigner
 from runtime.assembly import Core, activity_services, core
 from runtime.settings import Settings
 from runtime.stack.postgres import OWNER, Postgres
+from runtime.telemetry import tracer_provider
 from runtime.workers import effect_worker, workflow_worker
 from schemas.calls import ToolCallInput
 from schemas.codes import Status
@@ -368,7 +369,7 @@ async def service(
         **settings_,
     )
     if not isinstance(trace.get_tracer_provider(), ReplaySafeTracerProvider):
-        trace.set_tracer_provider(create_tracer_provider())
+        trace.set_tracer_provider(tracer_provider())
     async with AsyncExitStack() as stack:
         with address_of(temporal):
             built = await stack.enter_async_context(core(settings, connections=20))

@@ -78,7 +78,7 @@ async def in_the_api(world: World) -> list[Probe]:
     order = await world.shop.order(50_000)
     expected, customer_id = Code.INTERNAL_FAILURE, order["customer_id"]
     probe = await probes.opened(world, "issue_refund", expected, customer_id, accounts=1, own_failure=True)
-    with breaking(world, "api.agent.call_tool", "api.pages.inbox.tool_title", "api.pages.inbox._parts"):
+    with breaking(world, "api.asking.call_tool", "api.pages.inbox.tool_title", "api.pages.inbox._parts"):
         await probes.post(world, probe, "issue_refund", probes.arguments_of_refund(world, order, probes.FREE))
         probe.workflow_id = None
         page = await world.people["ana"].get("/", params={"note": world.planted.told})

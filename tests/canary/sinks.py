@@ -19,9 +19,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client
-from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tracer_provider
+from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider
 
 from runtime.logs import start_logging
+from runtime.telemetry import tracer_provider
 from tests.canary.planted import Found, Search
 
 Sink = Literal["POST", "GET", "logs", "spans", "metrics", "histories", "database", "pages", "accounts"]
@@ -119,7 +120,7 @@ class Spans:
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
         if not isinstance(trace.get_tracer_provider(), ReplaySafeTracerProvider):
-            trace.set_tracer_provider(create_tracer_provider())
+            trace.set_tracer_provider(tracer_provider())
         provider: Any = trace.get_tracer_provider()
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
 

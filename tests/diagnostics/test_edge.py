@@ -192,7 +192,7 @@ def _breaking(problem: Exception) -> Any:
 
 async def test_our_own_failure_is_kept_raw_but_without_the_token(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     token = await run_token(desk)
-    monkeypatch.setattr("api.agent.call_tool", _breaking(_Bug(f"a bug that quotes {token}")))
+    monkeypatch.setattr("api.asking.call_tool", _breaking(_Bug(f"a bug that quotes {token}")))
     with capture_logs():
         answer = await post(desk, token, json=CALL)
     assert answer.status_code == 500
@@ -209,7 +209,7 @@ async def test_our_own_failure_is_kept_raw_but_without_the_token(desk: Office, m
 async def test_a_database_that_is_away_is_told_once_it_is_back(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     token = await run_token(desk)
     away = asyncpg.CannotConnectNowError("the database system is starting up")
-    monkeypatch.setattr("api.agent.call_tool", _breaking(away))
+    monkeypatch.setattr("api.asking.call_tool", _breaking(away))
     tries = 0
     real = desk.ledger.diagnostics.store
 

@@ -1,13 +1,16 @@
 """Everything dies; the next start goes on from what was committed."""
 
+import asyncio
 from pathlib import Path
 
 import psutil
+from temporalio.client import Client
 
 from runtime.stack.child import wait_until_ended
 from tests.e2e.running import Customer, RunningStack
 from tests.e2e.spans import await_spans
 from tests.e2e.test_traces import Traced
+from tests.service import until
 
 # What a process had not exported yet when it was killed is lost.
 OFTEN = {"OTEL_BSP_SCHEDULE_DELAY": "100"}
@@ -21,6 +24,7 @@ def test_parked_calls_survive_sigkill_of_everything(tmp_path: Path) -> None:
     with Traced(stack) as agent:
         parked.insert(0, customers[0].refund(25_000).json())
     await_spans(stack, agent.trace_id, "POST /v1/tool-calls", "counterseal.admit")
+    asyncio.run(_rest(stack, 5))
     assert [each["code"] for each in parked] == ["PENDING_APPROVAL"] * 5
     first, started = stack.info, psutil.Process(stack.process.pid).children(recursive=True)
     stack.kill_everything()
@@ -43,6 +47,16 @@ def test_parked_calls_survive_sigkill_of_everything(tmp_path: Path) -> None:
         assert {name: trace.names[name] for name in once} == dict.fromkeys(once, 1)
     finally:
         assert stack.stop() == 0
+
+
+async def _rest(stack: RunningStack, calls: int) -> None:
+    """Once so many wait in Temporal, too: what was killed before it was known there is done again."""
+    client = await Client.connect(stack.info["temporal"])
+
+    async def waiting() -> bool | None:
+        return (await client.count_workflows("CallStatus = 'pending_approval'")).count == calls or None
+
+    await until(waiting)
 
 
 def _assert_paid_once(customer: Customer, amount: int) -> None:
