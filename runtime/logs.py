@@ -10,7 +10,17 @@ from typing import cast
 import structlog
 from opentelemetry import trace
 
-_QUIET = ("httpx", "httpcore", "asyncpg", "uvicorn.access", "temporalio.activity", "temporalio.workflow", "alembic")
+_QUIET = (
+    "httpx",
+    "httpcore",
+    "asyncpg",
+    "uvicorn.access",
+    "temporalio.activity",
+    "temporalio.workflow",
+    "alembic",
+    "mcp",
+    "sse_starlette",
+)
 
 
 def start_logging(level: str) -> None:

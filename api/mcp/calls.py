@@ -20,7 +20,7 @@ from schemas.replies import Explanation, Reply
 from tools.arguments import validate
 from tools.protocol import Arguments, Refusal
 
-_FIRST_WORD_SECONDS, _NEXT_WORD_SECONDS = 1.0, 5.0
+_FIRST_WORD_SECONDS, _LONGEST_SILENCE_SECONDS = 0.5, 5.0
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Arguments)
@@ -110,11 +110,11 @@ async def reporting(ctx: RequestContext, answer: Awaitable[T]) -> T:
 
 
 async def _say(ctx: RequestContext) -> None:
-    began = asyncio.get_running_loop().time()
-    await asyncio.sleep(_FIRST_WORD_SECONDS)
+    waited, pause = 0.0, _FIRST_WORD_SECONDS
     while True:
-        waited = asyncio.get_running_loop().time() - began
+        await asyncio.sleep(pause)
+        waited += pause
         # Who hears it may be gone; that is no failure of the call.
         with suppress(Exception):
-            await ctx.session.report_progress(round(waited, 1), None, "The call is being worked on.")
-        await asyncio.sleep(_NEXT_WORD_SECONDS)
+            await ctx.session.report_progress(waited, None, "The call is being worked on.")
+        pause = min(2 * pause, _LONGEST_SILENCE_SECONDS)

@@ -55,7 +55,7 @@ class Listeners:
             finally:
                 handler.close()
 
-        with self._place(by.run):
+        with self.place(by.run):
             publishing = asyncio.create_task(publish())
             try:
                 return await handler(ctx, params.model_copy(update={"notifications": wanted}))
@@ -67,7 +67,7 @@ class Listeners:
         """The standing stream of earlier revisions (`GET /mcp`). Raises Refused."""
 
         async def events() -> AsyncIterator[dict[str, str]]:
-            with self._place(run):
+            with self.place(run):
                 async for _ in self._changes(request, services, run):
                     yield {"event": "message", "data": _CHANGED}
 
@@ -89,7 +89,8 @@ class Listeners:
                 yield
 
     @contextmanager
-    def _place(self, run: Principal) -> Generator[None]:
+    def place(self, run: Principal) -> Generator[None]:
+        """One of the places there are. Raises Refused without one."""
         self._check(run)
         name = run.name if run.binding is None else run.binding.run_id
         self._by_run[name] += 1

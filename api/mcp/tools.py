@@ -66,12 +66,14 @@ def reply_schema(result: JsonSchema | None = None) -> JsonSchema:
     """The JSON Schema of the reply object with that of its `result`. Replies leave out what does not apply."""
     whole = object_schema(Reply, mode="serialization")
     properties = {name: _present(schema) for name, schema in whole["properties"].items()}
-    definitions = dict(cast("JsonSchema", whole.get("$defs", {})))
-    if result is not None:
-        own = cast("JsonSchema", result.get("$defs", {}))
-        if any(definitions[name] != own[name] for name in definitions.keys() & own.keys()):
-            raise ValueError("the output schema defines what the reply object defines otherwise")
-        definitions |= own
+    definitions = {name: schema for name, schema in whole["$defs"].items() if name != "JsonValue"}
+    own = cast("JsonSchema", {} if result is None else result.get("$defs", {}))
+    if any(definitions[name] != own[name] for name in definitions.keys() & own.keys()):
+        raise ValueError("the output schema defines what the reply object defines otherwise")
+    definitions |= own
+    if result is None:
+        properties["result"] = {"type": "object", "additionalProperties": True}
+    else:
         properties["result"] = {name: value for name, value in result.items() if name != "$defs"}
     return {
         "type": "object",

@@ -25,6 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("runtime.cli.demo", "Start everything and play the demo agent."),
     "play": ("runtime.cli.play", "Play a file of recorded agent calls and compare the answers."),
     "eval": ("runtime.cli.evaluate", "Play the evaluation set, and report what held."),
+    "runs": ("runtime.cli.runs", "Open a run for an agent."),
+    "mcp": ("runtime.cli.mcp", "Give a local agent the tools of a run, over the Model Context Protocol."),
     "migrate": ("runtime.cli.migrate", "Bring the database to the current schema."),
     "users": ("runtime.cli.users", "Add, list or disable the people who decide."),
     "tokens": ("runtime.cli.tokens", "Issue, list or revoke bearer tokens."),

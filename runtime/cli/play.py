@@ -15,8 +15,8 @@ from runtime.cli.errors import CommandError
 from runtime.cli.output import console, print_json, table
 from runtime.cli.playing import Result, differing, play, summary
 from runtime.cli.runs_file import Line, read_runs
+from runtime.cli.service import ApiOption, ServiceTokenOption, StackOption, find_service
 from runtime.demo.client import AgentApi, ApiProblem, agent_client
-from runtime.stack.connection import find_stack
 
 app = typer.Typer(add_completion=False)
 
@@ -24,20 +24,15 @@ app = typer.Typer(add_completion=False)
 @app.command(name="play", epilog="Example: counterseal play runs.jsonl --concurrency 4")
 def play_file(
     file: Annotated[Path, typer.Argument(help="One run a line: customer_id, calls, and what each must answer")],
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Data folder of a running stack", show_default="COUNTERSEAL_DATA, else .counterseal"),
-    ] = None,
-    api: Annotated[str | None, typer.Option(help="Another service's URL, with --service-token")] = None,
-    service_token: Annotated[
-        str | None, typer.Option(envvar="COUNTERSEAL_SERVICE_TOKEN", help="What opens runs there")
-    ] = None,
+    data: StackOption = None,
+    api: ApiOption = None,
+    service_token: ServiceTokenOption = None,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Lines at a time")] = 1,
     wait_seconds: Annotated[int, typer.Option(min=0, max=60, help="How long a call may take to settle or park")] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """Play recorded calls and compare status and code with what the file expects; exit 1 when any differs."""
-    url, token = _service(data, api, service_token)
+    url, token = find_service(data, api, service_token)
     lines = read_runs(file)
     try:
         results = asyncio.run(_play(url, token, lines, concurrency, wait_seconds))
@@ -49,18 +44,6 @@ def play_file(
         _print(results, console())
     if differing(results):
         raise typer.Exit(1)
-
-
-def _service(data: Path | None, api: str | None, token: str | None) -> tuple[str, str]:
-    """(URL, service token) of what was asked for."""
-    if api is None:
-        info = find_stack(data)
-        return info.api, info.service_token
-    if token is None or data is not None:
-        raise typer.BadParameter("--api goes with --service-token, and without --data")
-    if not api.startswith(("http://", "https://")):
-        raise typer.BadParameter("--api is a URL that begins with http:// or https://")
-    return api, token
 
 
 async def _play(url: str, token: str, lines: Sequence[Line], concurrency: int, wait_seconds: int) -> list[Result]:

@@ -30,6 +30,16 @@ class Answer(BaseModel):
     result: dict[str, JsonValue] | None = None
 
 
+class RunOpened(BaseModel):
+    """A new run, with its token."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+    run_id: str
+    run_token: str
+    expires_at: str
+
+
 def agent_client(api: str, *, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
     """A client for `api` (a URL): no proxies from the environment, no redirects, no retries."""
     return httpx.AsyncClient(
@@ -50,12 +60,45 @@ class AgentApi:
 
     async def open_run(self, *, agent_id: str, actor_id: str, customer_id: str, tools: Sequence[str]) -> str:
         """The token of a new run. Raises ApiProblem, also when the run is refused."""
-        body = {"agent_id": agent_id, "actor_id": actor_id, "customer_id": customer_id, "tools": list(tools)}
+        opened = await self.open(agent_id=agent_id, actor_id=actor_id, customer_id=customer_id, tools=tools)
+        return opened.run_token
+
+    async def open(
+        self,
+        *,
+        agent_id: str,
+        actor_id: str,
+        customer_id: str,
+        tools: Sequence[str],
+        expires_in_seconds: int = 3600,
+        resource: str | None = None,
+    ) -> RunOpened:
+        """A new run. `resource`: the one interface, by its URL, that its token is good at. Raises ApiProblem, also when
+        the run is refused."""
+        body = {
+            "agent_id": agent_id,
+            "actor_id": actor_id,
+            "customer_id": customer_id,
+            "tools": list(tools),
+            "expires_in_seconds": expires_in_seconds,
+            **({} if resource is None else {"resource": resource}),
+        }
         response = await self._send("POST", "/v1/runs", self._service_token, json=body)
         content = _object(response)
-        if response.status_code != 201 or not isinstance(token := content.get("run_token"), str):
+        if response.status_code != 201:
             raise ApiProblem(f"no run was opened: {content.get('message') or f'HTTP {response.status_code}'}")
-        return token
+        try:
+            return RunOpened.model_validate(content)
+        except ValidationError:
+            raise ApiProblem("the API answered something that is no run") from None
+
+    async def resource_of(self, surface: str) -> str:
+        """What tokens call that interface (RFC 9728), which need not be the URL that it is reached by here. Raises
+        ApiProblem."""
+        response = await self._send("GET", f"/.well-known/oauth-protected-resource/{surface}", self._service_token)
+        if response.status_code != 200 or not isinstance(resource := _object(response).get("resource"), str):
+            raise ApiProblem(f"the service does not say what it is called (HTTP {response.status_code})")
+        return resource
 
     async def call(
         self,

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ class ApiProcess:
     port: int
     tokens: dict[str, str]
     log: Path
+    environment: dict[str, str]
 
     @property
     def url(self) -> str:
@@ -43,7 +44,7 @@ class ApiProcess:
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
 
 
-async def _issue(database_url: str, master: MasterKey) -> dict[str, str]:
+async def _issue(database_url: str, master: MasterKey, tools: Sequence[str]) -> dict[str, str]:
     database = await connect(database_url)
     try:
         principals = Principals(database, DataKeys(master))
@@ -56,7 +57,7 @@ async def _issue(database_url: str, master: MasterKey) -> dict[str, str]:
             agent_id="bot",
             actor_id="user",
             customer_id="cus_1",
-            tools=["issue_refund", "lookup_orders"],
+            tools=tools,
             seconds=3600,
         )
         _, approver = await principals.issue("approver", "acme", "ana")
@@ -67,46 +68,65 @@ async def _issue(database_url: str, master: MasterKey) -> dict[str, str]:
 
 @contextmanager
 def api_process(
-    runner: asyncio.Runner, server: Postgres, template: str, temporal: str, sandbox: SandboxUrls, folder: Path
+    runner: asyncio.Runner,
+    server: Postgres,
+    template: str,
+    temporal: str,
+    sandbox: SandboxUrls,
+    folder: Path,
+    *,
+    tools: Sequence[str] = ("issue_refund", "lookup_orders"),
+    **settings: str,
 ) -> Generator[ApiProcess]:
-    """The process over a database of its own; `runner` is where the database is prepared."""
+    """The process over a database of its own; `runner` is where the database is prepared. `tools` are its run's,
+    `settings` more of the process's own."""
     fresh = fresh_database(server, template)
     database = runner.run(_entered(fresh))
     key = folder / "master.key"
     key.write_text(base64.b64encode(secrets.token_bytes(32)).decode())
-    tokens = runner.run(_issue(database, MasterKey.from_file(key)))
+    tokens = runner.run(_issue(database, MasterKey.from_file(key), tools))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "COUNTERSEAL_DATABASE_URL": database,
+        "COUNTERSEAL_MASTER_KEY_FILE": str(key),
+        "COUNTERSEAL_EAGER_START": "true",
+        "COUNTERSEAL_TASK_QUEUE": f"tests-{secrets.token_hex(4)}",
+        "COUNTERSEAL_SANDBOX_GATEWAY_URL": sandbox.gateway,
+        "COUNTERSEAL_SANDBOX_GATEWAY_KEY": SANDBOX_KEY,
+        "COUNTERSEAL_SANDBOX_WEBHOOK_SECRET": f"{WEBHOOK_SECRET},{secrets.token_hex(8)}",
+        "COUNTERSEAL_STORE_URL": sandbox.store,
+        "COUNTERSEAL_STORE_KEY": SANDBOX_KEY,
+        "COUNTERSEAL_PRIVATE_NETWORKS": "payments,orders",
+        "COUNTERSEAL_LOG_LEVEL": "DEBUG",
+        "TEMPORAL_ADDRESS": temporal,
+        "TEMPORAL_NAMESPACE": "default",
+        "TEMPORAL_CONFIG_FILE": os.devnull,
+        **{f"COUNTERSEAL_{name.upper()}": "1000000" for name in _BOUNDS},
+        **settings,
+    }
+    try:
+        with started(environment, tokens, folder) as running:
+            yield running
+    finally:
+        runner.run(_left(fresh))
+
+
+@contextmanager
+def started(environment: dict[str, str], tokens: dict[str, str], folder: Path) -> Generator[ApiProcess]:
+    """One process with these settings, on a port of its own."""
     with PortClaims() as claims:
         port, log = claims.claim_any(), folder / "stderr"
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            "COUNTERSEAL_DATABASE_URL": database,
-            "COUNTERSEAL_MASTER_KEY_FILE": str(key),
-            "COUNTERSEAL_API_PORT": str(port),
-            "COUNTERSEAL_EAGER_START": "true",
-            "COUNTERSEAL_TASK_QUEUE": f"tests-{secrets.token_hex(4)}",
-            "COUNTERSEAL_SANDBOX_GATEWAY_URL": sandbox.gateway,
-            "COUNTERSEAL_SANDBOX_GATEWAY_KEY": SANDBOX_KEY,
-            "COUNTERSEAL_SANDBOX_WEBHOOK_SECRET": f"{WEBHOOK_SECRET},{secrets.token_hex(8)}",
-            "COUNTERSEAL_STORE_URL": sandbox.store,
-            "COUNTERSEAL_STORE_KEY": SANDBOX_KEY,
-            "COUNTERSEAL_PRIVATE_NETWORKS": "payments,orders",
-            "COUNTERSEAL_LOG_LEVEL": "DEBUG",
-            "TEMPORAL_ADDRESS": temporal,
-            "TEMPORAL_NAMESPACE": "default",
-            "TEMPORAL_CONFIG_FILE": os.devnull,
-            **{f"COUNTERSEAL_{name.upper()}": "1000000" for name in _BOUNDS},
-        }
         with log.open("wb") as stderr:
             command = [sys.executable, "-m", "runtime.cli.main", "api"]
-            process = subprocess.Popen(command, cwd=folder, env=environment, stderr=stderr)
+            own = {**environment, "COUNTERSEAL_API_PORT": str(port)}
+            process = subprocess.Popen(command, cwd=folder, env=own, stderr=stderr)
         try:
             _until_it_answers(process, port, log)
-            yield ApiProcess(port, tokens, log)
+            yield ApiProcess(port, tokens, log, environment)
         finally:
             process.terminate()
             process.wait(PATIENCE)
-            runner.run(_left(fresh))
 
 
 _BOUNDS = [

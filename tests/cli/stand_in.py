@@ -43,6 +43,7 @@ class StandIn:
         run = await request.json()
         self.runs.append(run)
         content = {"run_id": f"run_{len(self.runs)}", "run_token": f"run-{len(self.runs)}", "tools": run["tools"]}
+        content["expires_at"] = "2026-11-29T19:00:00Z"
         return JSONResponse(content, 201)
 
     async def _call(self, request: Request) -> Response:

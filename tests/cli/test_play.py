@@ -173,7 +173,7 @@ async def test_an_answer_that_is_no_reply_ends_it(
 ) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return (
-            httpx.Response(201, json={"run_token": "t"})
+            httpx.Response(201, json={"run_id": "run_1", "run_token": "t", "expires_at": "2026-11-29T19:00:00Z"})
             if request.url.path == "/v1/runs"
             else httpx.Response(200, content=content)
         )

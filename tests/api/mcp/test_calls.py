@@ -10,6 +10,7 @@ import pytest
 
 from api import asking
 from schemas.codes import Code
+from schemas.events import CallProposed
 from tests.api.conftest import Api, Tenant
 from tests.api.mcp.conftest import HANDSHAKE, MODERN, Wire
 from tests.service import refund_arguments
@@ -203,3 +204,18 @@ async def test_a_call_over_mcp_is_counted_among_the_refused(
     await Wire(api, run_token).call("issue_refund", {})
     await Wire(api, run_token).call("no_such_tool", {})
     assert noted == [Code.INVALID_INPUT, Code.TOOL_NOT_AVAILABLE]
+
+
+@pytest.mark.parametrize("version", [MODERN, HANDSHAKE])
+async def test_a_call_belongs_to_the_trace_that_it_names(api: Api, tenant: Tenant, version: str) -> None:
+    order = await api.service.outside.order()
+    wire = Wire(api, await tenant.run(order["customer_id"]), version)
+    in_meta, in_header = secrets.token_hex(16), secrets.token_hex(16)
+    params = {"name": "issue_refund", "arguments": refund_arguments(order, 1_000)}
+    named = {**params, "_meta": {"traceparent": f"00-{in_meta}-{secrets.token_hex(8)}-01"}}
+    header = {"traceparent": f"00-{in_header}-{secrets.token_hex(8)}-01"}
+    for given, expected in ((named, in_meta), ({**params, "arguments": refund_arguments(order, 1_000)}, in_header)):
+        result = await wire.result("tools/call", given, **header)
+        request_id = result["structuredContent"]["request_id"]
+        events = await api.service.core.ledger.of(tenant.name).calls.events(request_id)
+        assert [event.call.trace_id for _, event in events if isinstance(event, CallProposed)] == [expected]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -16,6 +17,11 @@ ROOT = Path(__file__).parents[3]
 PEERS = ROOT / ".peers"
 """Where `make peers` installs what is not ours."""
 FOREIGN = Path(__file__).parent / "foreign"
+
+
+def node() -> str | None:
+    """The Node that the peers are installed for."""
+    return shutil.which("node", path=PEERS / "bin") or shutil.which("node")
 
 
 @contextmanager

@@ -4,7 +4,6 @@ https://github.com/pushplay/stripe-stateful-mock
 """
 
 import asyncio
-import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.gateways.peers.peer import Urls
-from tests.gateways.peers.programs import FOREIGN, PEERS, program
+from tests.gateways.peers.programs import FOREIGN, PEERS, node, program
 from tests.gateways.peers.stripe_api import StripeApiPeer
 
 
 @contextmanager
 def start_stateful_mock(folder: Path) -> Generator[Urls]:
     ready = folder / "ready.json"
-    node = shutil.which("node") or shutil.which("node", path=PEERS / "bin")
-    if node is None or not (PEERS / "node_modules").exists():
+    found = node()
+    if found is None or not (PEERS / "node_modules").exists():
         pytest.fail("stripe-stateful-mock is not installed: make peers")
-    with program([node, str(FOREIGN / "stateful_mock.js"), str(PEERS), str(ready)], ready) as urls:
+    with program([found, str(FOREIGN / "stateful_mock.js"), str(PEERS), str(ready)], ready) as urls:
         yield urls
 
 
