@@ -11,6 +11,7 @@ from api.attempts import SignInAttempts
 from api.diagnosing import EdgeDiagnostics
 from api.limits import Limits
 from api.oidc import Provider
+from api.readiness import Others
 from api.waiting import Waiters
 from gateways.webhooks import WebhookReader
 from ledger.ledger import Ledger
@@ -41,6 +42,7 @@ class Context:
     trace_url: str = ""
     limits: Limits = field(default_factory=Limits)
     sign_in_attempts: SignInAttempts = field(default_factory=SignInAttempts)
+    others: Others = field(default_factory=Others)
     webhooks: Mapping[str, WebhookReader] = field(default_factory=dict[str, WebhookReader])
     """By the name of the gateway that sends them."""
     oidc: Provider | None = None

@@ -16,6 +16,7 @@ from ledger.erasure import Erasures
 from ledger.gates import Gates
 from ledger.inbox import Inbox
 from ledger.keys import MasterKey
+from ledger.leases import Leases
 from ledger.notices import Notices
 from ledger.passkeys import Passkeys
 from ledger.policies import Policies
@@ -90,6 +91,7 @@ class Ledger:
     alerts: Alerts
     notices: Notices
     switches: Switches
+    leases: Leases
     policies: Policies
     streams: Streams
     seals: Seals
@@ -117,6 +119,7 @@ class Ledger:
             everyones.alerts,
             everyones.notices,
             Switches(database.reserved, keys),
+            Leases(database),
             policies,
             Streams(database.system, keys),
             Seals(database.system, master),

@@ -111,6 +111,10 @@ class Seals:
         row = await self._pool.fetchrow(_SQL["seal"], number)
         return None if row is None else Seal.of(row)
 
+    async def late(self, seconds: float) -> bool:
+        """Whether events have waited for longer than so many seconds to be sealed."""
+        return await self._pool.fetchval(_SQL["late"], seconds)
+
     async def check(self, outside: Checkpoint | None = None) -> None:
         """Whether the newest seals hold, and agree with the newest checkpoint that was kept outside. Raises SealBroken.
 

@@ -60,13 +60,12 @@ class Core:
 
 
 @asynccontextmanager
-async def core(settings: Settings, *, connections: int = 10) -> AsyncGenerator[Core]:
-    """Connect to the database and to Temporal."""
+async def guarded_ledger(settings: Settings, *, connections: int = 10) -> AsyncGenerator[tuple[MasterKey, Ledger]]:
+    """The master key, and the ledger where it is as it was sealed. Raises SettingsError."""
     try:
         master = master_key(settings.master_key_file, settings.master_key, settings.master_key_kms)
     except KeyMaterialError as problem:
         raise SettingsError(str(problem)) from None
-    catalog = Catalog.load(*([settings.tools_path] if settings.tools_path else []))
     database = await connect(settings.database_url.get_secret_value(), maximum=connections)
     try:
         if not await database.is_guarded():
@@ -76,10 +75,23 @@ async def core(settings: Settings, *, connections: int = 10) -> AsyncGenerator[C
             )
         ledger = Ledger.over(database, master)
         await _is_as_sealed(ledger, checkpoint_file(settings))
-        policies = in_force(settings.policy, ledger.policies, catalog)
-        yield Core(settings, master, ledger, catalog, await temporal_client(master), policies)
+        yield master, ledger
     finally:
         await database.close()
+
+
+async def core_over(settings: Settings, master: MasterKey, ledger: Ledger) -> Core:
+    """Connect to Temporal as well."""
+    catalog = Catalog.load(*([settings.tools_path] if settings.tools_path else []))
+    policies = in_force(settings.policy, ledger.policies, catalog)
+    return Core(settings, master, ledger, catalog, await temporal_client(master), policies)
+
+
+@asynccontextmanager
+async def core(settings: Settings, *, connections: int = 10) -> AsyncGenerator[Core]:
+    """Connect to the database and to Temporal."""
+    async with guarded_ledger(settings, connections=connections) as (master, ledger):
+        yield await core_over(settings, master, ledger)
 
 
 def checkpoint_file(settings: Settings) -> CheckpointFile | None:

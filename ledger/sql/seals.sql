@@ -80,6 +80,12 @@ ORDER BY request_id LIMIT 1
 -- The clock, up to which id all is settled, and how many events are sealed.
 SELECT now(), settled, (SELECT coalesce(max(size), 0) FROM seals) AS events FROM sealing
 
+-- name: late
+-- Whether the oldest event above the last seal is older than so many seconds: nobody seals.
+SELECT coalesce((SELECT at < clock_timestamp() - make_interval(secs => $1) FROM events
+                 WHERE id >= coalesce((SELECT upper(ids) FROM seals ORDER BY number DESC LIMIT 1), 0)
+                 ORDER BY id LIMIT 1), false)
+
 -- name: is_settled
 -- Whether there are no more events up to there than are sealed.
 SELECT (SELECT count(*) FROM events WHERE id <= settled)

@@ -6,7 +6,6 @@ import typer
 
 from runtime.cli.errors import CommandError
 from runtime.settings import SettingsError, load
-from schemas.tools import WorkerQueue
 
 app = typer.Typer()
 
@@ -14,13 +13,13 @@ app = typer.Typer()
 @app.command(epilog="Example: counterseal worker --queue workflows --queue payments")
 def worker(
     queue: Annotated[
-        list[str] | None, typer.Option(help="workflows, payments, orders or messages; all of them by default")
+        list[str] | None, typer.Option(help="workflows, payments, orders, messages or sealer; all of them by default")
     ] = None,
 ) -> None:
     """Work off the task queues. Settings come from the environment."""
-    from runtime.worker_process import QUEUES, run_worker
+    from runtime.worker_process import QUEUES, Served, run_worker
 
-    known: dict[str, WorkerQueue] = {name: name for name in QUEUES}
+    known: dict[str, Served] = {name: name for name in QUEUES}
     if unknown := sorted(set(queue or ()) - set(known)):
         raise typer.BadParameter(f"unknown: {', '.join(unknown)}; known are {', '.join(known)}")
     try:

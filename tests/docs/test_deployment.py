@@ -84,7 +84,7 @@ def test_commands_are_accepted(compose: dict[str, Any]) -> None:
         if "entrypoint" not in service:
             accept(service["command"])
             asked.add(" ".join(service["command"]))
-    queues = {f"worker --queue {name}" for name in ("workflows", "payments", "orders", "messages")}
+    queues = {f"worker --queue {name}" for name in ("workflows", "payments", "orders", "messages", "sealer")}
     assert asked == queues | {"api", "migrate"}
 
 

@@ -134,3 +134,10 @@ def test_a_lost_answer_is_looked_up_where_the_gateways_key_is(apart: Apart, cust
     reply = customer.refund(2_500)
     assert (reply.status_code, reply.json()["status"]) == (200, "executed")
     assert customer.posts() == 1
+
+
+def test_the_api_is_ready_and_says_which_queue_has_no_worker(apart: Apart) -> None:
+    answer = apart.stack.http.get(f"{apart.stack.info['api']}/readyz")
+    assert answer.status_code == 200
+    pollers = {"workflows": True, "payments": True, "orders": True, "messages": False}
+    assert answer.json() == {"database": True, "temporal": True, "pollers": pollers, "sealed": True}

@@ -228,3 +228,13 @@ async def test_seals_are_append_only(ledger: Ledger, statement: str) -> None:
 )
 def test_spans_are_runs(ids: list[int], expected: list[tuple[int, int]]) -> None:
     assert spans(ids) == expected
+
+
+async def test_what_nobody_seals_is_late(ledger: Ledger) -> None:
+    assert not await ledger.seals.late(0)
+    for amount in (1_000, 1_001):
+        await Refund(amount).admit(ledger)
+        assert await ledger.seals.late(0)
+        assert not await ledger.seals.late(3_600)
+        await ledger.seals.seal()
+        assert not await ledger.seals.late(0)

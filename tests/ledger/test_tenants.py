@@ -29,7 +29,7 @@ TENANTS = ("acme", "globex")
 _COMMON = {
     *("alembic_version", "attempts", "decision_keys", "policies", "retention", "sign_ins"),
     *("publications", "policy_proposals", "policy_votes"),
-    *("seals", "seal_keys", "sealing"),
+    *("seals", "seal_keys", "sealing", "leases"),
 }
 _ROWS_OF_0001 = """
 INSERT INTO users VALUES ('acme', 'ana', 'Ana Example', '', '{}');
