@@ -25,6 +25,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9_]{1,64}")
 _LONGEST_POLL = 60
 # What a proxy says that got no answer itself: the request may have arrived.
 _OF_PROXIES = (502, 503, 504)
+_OF_THE_TOKEN = ("UNAUTHENTICATED", "FORBIDDEN")
 # A service that answers at once is not asked in a tight circle.
 _BETWEEN_POLLS = 0.5
 
@@ -101,14 +102,14 @@ class RunCore:
         self.scope = scope
         self.opened = opened if isinstance(opened, OpenedRun) else None
         self.refusal = opened if isinstance(opened, Reply) else None
-        self._patience = patience
+        self.patience = patience
         self._listed: Tools | None = None
 
     def tools(self) -> Flow[Tools]:
         """The tools that this run may use now; none, and `refusal`, where the service refuses to say."""
         if self.refusal is not None:
             return Tools(refusal=self.refusal)
-        found = yield from ask(self._request("GET", "/v1/tools"), Tools, self._patience, repeatable=True)
+        found = yield from ask(self._request("GET", "/v1/tools"), Tools, self.patience, repeatable=True)
         if isinstance(found, Reply):
             return Tools(refusal=found)
         self._listed = found
@@ -136,13 +137,15 @@ class RunCore:
         traced, given = trace_headers(traceparent), dict(arguments or {})
         if KEY in given:
             raise Misuse(f"{KEY} is no argument here: give a step, or {KEY}= itself")
+        # Whether a step was done before is not known to whoever is refused before it is looked for.
+        named = step is not None or idempotency_key is not None
         if self.refusal is not None:
-            return self.refusal
+            return _unknown(self.refusal) if named else self.refusal
         described = None
         if idempotency_key is None:
             described = yield from self._described(tool)
             if isinstance(described, Reply):
-                return described
+                return _unknown(described) if named else described
         key = self._key(tool, described, step, idempotency_key)
         if key is not None:
             given[KEY] = key
@@ -154,16 +157,17 @@ class RunCore:
             headers=traced,
         )
         repeatable = key is not None or (described is not None and described.repeatable)
-        return (yield from ask(made, Reply, self._patience, repeatable=repeatable))
+        reply = yield from ask(made, Reply, self.patience, repeatable=repeatable)
+        return _unknown(reply) if named and reply.code in _OF_THE_TOKEN else reply
 
     def status(self, request: Reply | str) -> Flow[Reply]:
         """How a call stands now. `request`: its `request_id`, or any reply about it."""
-        return (yield from self._look(_id_of(request), self._patience))
+        return (yield from self._look(_id_of(request), self.patience))
 
     def wait(self, request: Reply | str, timeout: float = 60.0) -> Flow[Reply]:
         """How a call stands once it is over, at the latest after about `timeout` seconds: look at `settled`. While time
         is left, a service that does not answer is asked again."""
-        request_id, patience, pause = _id_of(request), self._patience, 0.0
+        request_id, patience, pause = _id_of(request), self.patience, 0.0
         ends = patience.clock() + timeout
         while True:
             left = max(ends - patience.clock() - pause, 0.0)
@@ -185,7 +189,7 @@ class RunCore:
         if self.refusal is not None:
             return _known(self.refusal, request_id)
         made = self._request("POST", f"/v1/tool-calls/{request_id}/cancel")
-        return _known((yield from ask(made, Reply, self._patience, repeatable=True)), request_id)
+        return _known((yield from ask(made, Reply, self.patience, repeatable=True)), request_id)
 
     def _look(self, request_id: str, patience: Patience, seconds: int = 0, pause: float = 0.0) -> Flow[Reply]:
         """How a call stands, once it is over or after so many seconds, `pause` seconds from now."""
@@ -223,7 +227,7 @@ class RunCore:
         return step_key(self.scope, step)
 
     def _request(self, method: str, path: str, seconds: float = 0, **content: Any) -> Request:
-        return request(method, path, self.token, seconds + self._patience.timeout, **content)
+        return request(method, path, self.token, seconds + self.patience.timeout, **content)
 
 
 def _id_of(asked: Reply | str) -> str:
@@ -234,8 +238,17 @@ def _id_of(asked: Reply | str) -> str:
 
 
 def _known(reply: Reply, request_id: str) -> Reply:
-    """The reply, marked where it is not about the call that was asked for: the question was refused, not the call."""
-    return reply if reply.request_id == request_id else reply.model_copy(update={"known": False})
+    """The reply, if it is about the call that was asked for; else the question was refused, and not the call."""
+    return reply if reply.request_id == request_id else _unknown(reply)
+
+
+def _unknown(reply: Reply) -> Reply:
+    """A refusal to say how a call stands. Its own words would be taken for words about the call."""
+    message = (
+        f"How this call stands could not be found out ({reply.code}): it may have been done, or wait for a person. "
+        "Do not send it again. Stop and report this to the operator of the agent."
+    )
+    return reply.model_copy(update={"known": False, "message": message})
 
 
 class AnyRun:

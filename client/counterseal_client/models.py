@@ -92,8 +92,8 @@ class Reply(_Answered):
     dry_run: bool | None = None
     decision: Decision | str | None = None
     known: bool = Field(default=True, exclude=True)
-    """False where the service refused to say how the call stands that was asked for, e.g. because the run's token has
-    expired. The call itself may be anything then."""
+    """False where the service refused to say how the call stands, e.g. because the run's token has expired. It may have
+    been done before, or wait for a person."""
 
     @property
     def pending(self) -> bool:
@@ -104,12 +104,13 @@ class Reply(_Answered):
 
     @property
     def settled(self) -> bool:
-        """The call is over: nothing more happens of itself. Never true of a dry run, nor where nothing is known."""
-        return self.known and not self.dry_run and not self.pending
+        """The call is over: nothing more happens of itself. Never true of a dry run, of a call that may be sent again
+        as it is, nor where nothing is known."""
+        return self.known and not (self.dry_run or self.retryable or self.pending)
 
     @property
     def refused(self) -> bool:
-        """What was asked for was not done, and nothing is on its way."""
+        """The service did not do what it was asked for. Whether the call is over, `settled` says."""
         return not self.ok and not self.pending
 
     def for_model(self) -> str:

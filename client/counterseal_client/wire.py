@@ -77,8 +77,6 @@ def request(
 
 def read(answer: Answer, model: type[M]) -> M | Reply:
     """The answer as `model`, or the refusal in its stead. Raises UnexpectedAnswer for what is neither."""
-    if answer.http_status < 200 or 300 <= answer.http_status < 400:
-        raise UnexpectedAnswer(answer.http_status, "it is no answer to a request")
     try:
         return (model if answer.http_status < 300 else Reply).model_validate_json(answer.body)
     except ValidationError:

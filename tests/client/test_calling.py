@@ -128,6 +128,11 @@ def test_a_lost_answer_is_asked_for_again_under_the_same_key() -> None:
     assert [made.pause for made in asked] == [0.0, 0.0, 0.1, 0.2]
 
 
+def test_what_has_no_key_and_is_not_known_to_be_a_read_is_not_repeated() -> None:
+    with pytest.raises(Unreachable):
+        play(run().call("not_listed"), [listed(), LOST])
+
+
 @pytest.mark.parametrize(("answer", "sent"), [(LOST, True), (NOT_SENT, False)])
 def test_it_gives_up_after_the_tries(answer: NoAnswer, sent: bool) -> None:
     with pytest.raises(Unreachable) as said:
@@ -225,6 +230,30 @@ def test_a_question_that_is_refused_says_nothing_of_the_call() -> None:
     for flow in (run().wait(ID), run().status(ID), run().withdraw(ID)):
         found, _ = play(flow, [expired])
         assert (found.known, found.settled, found.pending, found.refused) == (False, False, False, True)
+
+
+def test_whoever_may_not_ask_learns_nothing_of_a_step_that_may_have_been_done() -> None:
+    """The service's own sentence says that nothing was done, which is true of the request and not of the call."""
+    expired = reply("UNAUTHENTICATED", "refused", http=401, message="Nothing was done.")
+    for answers in ([expired], [listed(), expired]):
+        found, _ = play(run().call("issue_refund", REFUND, step="1"), answers)
+        assert (found.code, found.known, found.settled, found.refused) == ("UNAUTHENTICATED", False, False, True)
+        assert "it may have been done" in found.for_model()
+        assert "Nothing was done" not in found.for_model()
+    found, _ = play(run().call("lookup_orders"), [listed(), expired])
+    assert (found.known, found.message) == (True, "Nothing was done.")
+
+
+def test_what_may_be_sent_again_is_not_over() -> None:
+    found, _ = play(run(max_wait=0).call("issue_refund", REFUND, step="1"), [listed(), busy()])
+    assert (found.pending, found.settled, found.refused) == (False, False, True)
+
+
+def test_a_dry_run_is_neither_pending_nor_over() -> None:
+    foreseen = reply("PENDING_APPROVAL", "pending_approval", action="wait", dry_run=True, decision="hold")
+    found, asked = play(run().call("issue_refund", REFUND, step="1", dry_run=True), [listed(), foreseen])
+    assert (found.pending, found.settled, found.refused, found.decision) == (False, False, False, "hold")
+    assert body_of(asked[1])["dry_run"] is True
 
 
 def test_withdrawing_says_how_the_call_stands() -> None:

@@ -82,6 +82,7 @@ def test_the_wheel_alone_calls_a_tool(stack: RunningStack, tmp_path: Path) -> No
     customer = stack.order()
     script = f"""
 from counterseal_client import Counterseal
+from counterseal_client.adapters import tool_json
 with Counterseal({stack.info["api"]!r}) as client:
     run = client.run({customer.token!r}, scope={customer.customer_id!r})
     print(run.call("issue_refund", {refund(customer, 4999)!r}, step="refund").for_model())
