@@ -84,6 +84,10 @@ class Upstream(Protocol):
 
     system: str
 
+    async def definitions(self, at_most_old: float = 0) -> Mapping[str, Definition | None] | NotAnswered:
+        """Everything that is advertised, by name; None for a name that is there more than once."""
+        ...
+
     async def changes(
         self, pins: Mapping[str, str], at_most_old: float = FRESH_SECONDS
     ) -> Mapping[str, Change] | NotAnswered:

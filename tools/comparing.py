@@ -5,11 +5,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, TypeGuard
+from typing import Literal, TypeGuard, cast
 
 from pydantic import JsonValue
 
-from tools.catalog import Catalog, Entry
+from tools.catalog import Catalog
 
 Kind = Literal["internal", "extra", "repeated", "changed", "missing"]
 Field = Literal["version", "description", "input_schema", "output_schema", "annotations"]
@@ -76,15 +76,24 @@ def compare(
         elif not entry.manifest.published:
             found.append(Difference("internal", name))
         if entry is not None:
-            found.extend(_changes(entry, each))
+            registered = entry.description
+            ours = Advertised(
+                name,
+                registered.description,
+                cast("dict[str, JsonValue]", registered.input_schema),
+                cast("dict[str, JsonValue]", registered.output_schema),
+                registered.annotations,
+                registered.version,
+            )
+            found.extend(changes(ours, each))
         seen.add(each.name)
     wanted = {entry.manifest.name for entry in catalog.published()} if expected is None else expected
     found.extend(Difference("missing", name) for name in wanted if name not in seen)
     return sorted(found, key=lambda each: (_WORST_FIRST.index(each.kind), each.tool))
 
 
-def _changes(entry: Entry, advertised: Advertised) -> Iterator[Difference]:
-    registered = entry.description
+def changes(registered: Advertised, advertised: Advertised) -> Iterator[Difference]:
+    """What differs between a tool as it was and as it is advertised now, field by field."""
     sides: list[tuple[Field, object, object, _Position]] = [
         ("description", registered.description, advertised.description, "data"),
         ("input_schema", registered.input_schema, advertised.input_schema, "schema"),
@@ -94,12 +103,12 @@ def _changes(entry: Entry, advertised: Advertised) -> Iterator[Difference]:
     if advertised.version is not None:
         sides.insert(0, ("version", registered.version, advertised.version, "data"))
     for field, ours, theirs, position in sides:
-        if theirs is None:
-            yield Difference("changed", entry.manifest.name, field, (Place(field, _json(ours), None),))
+        if theirs is None and ours is not None:
+            yield Difference("changed", registered.name, field, (Place(field, _json(ours), None),))
             continue
         places = _places(field, ours, theirs, position)
         if shown := tuple(islice(places, SHOWN_PLACES)):
-            yield Difference("changed", entry.manifest.name, field, shown, sum(1 for _ in places))
+            yield Difference("changed", registered.name, field, shown, sum(1 for _ in places))
 
 
 def _with_defaults(annotations: Mapping[str, object]) -> dict[str, object]:

@@ -111,11 +111,16 @@ def show(report: Report) -> None:
     if report.differences:
         shown = table("Tool", "What", "Registered", "Advertised")
         for each in report.differences:
-            for row in _rows(each):
-                shown.add_row(*(Text(_line(cell), "bold red" if each.kind == "internal" else "") for cell in row))
+            for row in rows_of(each):
+                shown.add_row(*(Text(cell, "bold red" if each.kind == "internal" else "") for cell in row))
         terminal.print(shown)
     for line in _summary(report):
         terminal.print(Text(_line(line)))
+
+
+def rows_of(difference: Difference) -> list[tuple[str, str, str, str]]:
+    """(tool, what, registered, advertised) of each line, on one line whatever is in it."""
+    return [tuple(map(_line, row)) for row in _rows(difference)]  # pyright: ignore[reportReturnType]  # four of four
 
 
 def _rows(difference: Difference) -> list[tuple[str, str, str, str]]:

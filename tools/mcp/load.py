@@ -1,5 +1,6 @@
 """Makes a tool of an `mcp.yaml`."""
 
+import re
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -9,6 +10,7 @@ from tools.manifest import CatalogError, read_model
 from tools.mcp.checking import problems
 from tools.mcp.document import McpDocument
 from tools.mcp.read import McpRead
+from tools.mcp.reviewed import unreviewed
 from tools.mcp.write import McpWrite
 
 FILE = "mcp.yaml"
@@ -17,7 +19,7 @@ FILE = "mcp.yaml"
 def load_declared(file: Path, manifest: Manifest) -> McpRead | McpWrite:
     """The tool that a file declares. Raises CatalogError: file, field, and what is wrong."""
     document = _sending(read_model(file, McpDocument))
-    found = problems(document, manifest)
+    found = [*problems(document, manifest), *unreviewed(file.parent, document.pins)]
     if found:
         raise CatalogError([f"{file}: {problem}" for problem in found])
     if document.read is not None:
@@ -37,3 +39,9 @@ def _sending(document: McpDocument) -> McpDocument:
         if call is not None and call.send is None
     }
     return document.model_copy(update=filled)
+
+
+def repinned(text: str, tool: str, old: str, new: str) -> str:
+    """The text of a file with another pin for a tool of the upstream; everything else in it stays as it is written."""
+    call = rf"(\btool: *[\"']?{re.escape(tool)}[\"']?[ \t]*(?:#[^\n]*)?(?:\n *|, *)pin: *[\"']?){old}"
+    return re.sub(call, lambda found: found[1] + new, text)
