@@ -14,7 +14,7 @@ from schemas.codes import Code
 from schemas.replies import Explanation
 
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/=-]{1,512})")
-_REALM = 'Bearer realm="counterseal"'
+CHALLENGE = 'Bearer realm="counterseal"'
 
 
 Surface = Literal["v1", "mcp"]
@@ -39,7 +39,7 @@ def _needs(*kinds: TokenKind) -> Callable[..., Awaitable[Principal]]:
 async def authenticate(request: Request, services: Context, surface: Surface, *kinds: TokenKind) -> Principal:
     """Who holds the token of the request. Raises Refused: UNAUTHENTICATED, also for a token that is good elsewhere
     alone; FORBIDDEN for another kind than `kinds`."""
-    challenge = _REALM
+    challenge = CHALLENGE
     if surface == "mcp":
         challenge += f', resource_metadata="{services.public_url}{WELL_KNOWN}/{surface}"'
     headers = request.headers.getlist("authorization")

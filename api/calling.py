@@ -24,6 +24,7 @@ from schemas.replies import Explanation, Reply, reply_for
 from tools.catalog import Entry
 from tools.protocol import Arguments, WriteArguments
 from workflows.preview import Preview
+from workflows.telling import details_of
 from workflows.tool_call import search_attributes
 
 _log = structlog.get_logger()
@@ -99,6 +100,7 @@ async def _start(services: Context, call_id: str, request: ToolCallInput) -> boo
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
             search_attributes=TypedSearchAttributes(search_attributes(request.tool, request.run_id)),
             static_summary=request.tool,
+            static_details=details_of(services.public_url, request.request_id),
             request_eager_start=services.eager_start,
         )
     except WorkflowAlreadyStartedError:

@@ -6,6 +6,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 from temporalio.client import Client
+from temporalio.converter import PayloadCodec
 
 from api.attempts import SignInAttempts
 from api.diagnosing import EdgeDiagnostics
@@ -33,11 +34,14 @@ class Context:
     eager_start: bool
     public_url: str
     edge_diagnostics: EdgeDiagnostics
+    codec: PayloadCodec
+    """What opens payloads of Temporal."""
     policies: InForce
     """What the pages show; workers decide by their own, which is to be the same."""
     tenant: str = "default"
     """Whose people run the service: they change the policy, which holds for every tenant."""
     temporal_ui_url: str | None = None
+    """Where Temporal's own web interface is; only its pages may have histories decoded in a person's session."""
     namespace: str = "default"
     trace_url: str = ""
     limits: Limits = field(default_factory=Limits)

@@ -14,7 +14,7 @@ from schemas.codes import Code
 from schemas.replies import Explanation
 from tools.arguments import describe
 
-_NOT_PAGES = ("/v1/", "/mcp/", "/.well-known/", "/codes/", "/healthz", "/readyz", "/openapi.json")
+_NOT_PAGES = ("/v1/", "/mcp/", "/codec/", "/.well-known/", "/codes/", "/healthz", "/readyz", "/openapi.json")
 _NO_PAGE = PageError(HTTPStatus.NOT_FOUND, "There is no such page", "Check the address, or start from the inbox.")
 _NO_METHOD = PageError(HTTPStatus.METHOD_NOT_ALLOWED, "That cannot be done here", "Nothing was changed.")
 

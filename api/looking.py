@@ -9,12 +9,16 @@ from ledger.records import SETTLED
 from schemas.calls import CallRef, RecheckInput
 from schemas.ids import recheck_id
 from tools.catalog import Catalog
+from workflows.telling import details_of
 
 
-async def look_again(temporal: Client, catalog: Catalog, task_queue: str, call: CallOfEffect) -> None:
+async def look_again(
+    temporal: Client, catalog: Catalog, task_queue: str, call: CallOfEffect, *, public_url: str
+) -> None:
     """Have the effect of a call looked at again, durably: once this returns Temporal has it. Safe to repeat.
 
-    A call that is still open looks by itself, and is only told not to wait. Raises RPCError when Temporal is away.
+    A call that is still open looks by itself, and is only told not to wait. `public_url` is where its page is. Raises
+    RPCError when Temporal is away.
     """
     # The workflow of a settled call may not have ended yet; it does not look any more.
     if call.status not in SETTLED and await _told(temporal, call.workflow_id):
@@ -30,7 +34,8 @@ async def look_again(temporal: Client, catalog: Catalog, task_queue: str, call: 
         id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         start_signal="look",
-        static_summary=call.tool,
+        static_summary=f"{call.tool} (looked at again)",
+        static_details=details_of(public_url, call.request_id),
     )
 
 

@@ -105,7 +105,7 @@ def describe(app: FastAPI, base: str, models: Mapping[type[Model], str], hidden:
     schemas["PlainProblem"] = _PLAIN_PROBLEM
     schemas.update({_name(code): _problem_schema(code, base) for code in Code if REGISTRY[code].http_status >= 400})
     components["securitySchemes"] = {
-        f"{kind}_token": {"type": "http", "scheme": "bearer"} for kind in ("service", "run", "approver")
+        f"{kind}_token": {"type": "http", "scheme": "bearer"} for kind in ("service", "run", "approver", "operator")
     }
     for path in document["paths"].values():
         for operation in path.values():

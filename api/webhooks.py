@@ -85,7 +85,9 @@ async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "n
         return "nothing_new"
     try:
         async with asyncio.timeout(_TEMPORAL_SECONDS):
-            await look_again(services.temporal, services.catalog, services.task_queue, call)
+            await look_again(
+                services.temporal, services.catalog, services.task_queue, call, public_url=services.public_url
+            )
     except (RPCError, TimeoutError) as problem:
         _log.warning("webhook_not_passed_on", error_type=type(problem).__name__)
         raise refuse(Code.TEMPORARY_FAILURE, Explanation(retry_after_seconds=_RETRY_SECONDS)) from None

@@ -24,6 +24,11 @@ def denials_of(tenant: str) -> str:
     return f"egress/{tenant}"
 
 
+def decodings_of(tenant: str) -> str:
+    """Where it is kept whom Temporal's histories were shown to."""
+    return f"histories/{tenant}"
+
+
 async def append(connection: Connection, keys: DataKeys, tenant: str, stream: str, events: Sequence[Event]) -> None:
     """Append to a stream, in the transaction of `connection`; appends to one stream wait for each other.
 

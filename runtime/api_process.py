@@ -15,6 +15,7 @@ from api.limits import Limits, Pace
 from api.waiting import Waiters
 from ledger.signing import DecisionSigner
 from runtime.assembly import activity_services, core, say_policy
+from runtime.codec import payload_codec
 from runtime.logs import start_logging
 from runtime.openid import openid_provider
 from runtime.settings import Settings
@@ -97,6 +98,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 eager_start=settings.eager_start,
                 public_url=settings.public_url.rstrip("/"),
                 edge_diagnostics=edge_diagnostics,
+                codec=payload_codec(built.master),
                 policies=built.policies,
                 tenant=settings.tenant,
                 temporal_ui_url=settings.temporal_ui_url,

@@ -59,10 +59,15 @@ def payload_key_id(root: RootKey) -> str:
     return root.key_id.replace("mk_", "payloads-", 1)
 
 
+def payload_codec(master: MasterKey) -> EncryptionCodec:
+    """What encrypts with the first of the master keys, and decrypts with each."""
+    return EncryptionCodec({payload_key_id(each): each.derive(_PURPOSE) for each in master.keys})
+
+
 def data_converter(master: MasterKey) -> DataConverter:
     """Pydantic conversion, encryption, and encoded failure attributes."""
     return replace(
         pydantic_data_converter,
-        payload_codec=EncryptionCodec({payload_key_id(each): each.derive(_PURPOSE) for each in master.keys}),
+        payload_codec=payload_codec(master),
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
     )

@@ -22,6 +22,7 @@ from runtime.telemetry import going_on
 from schemas.calls import ToolCallInput
 from schemas.decisions import SignedDecision
 from tools.catalog import Catalog
+from workflows.telling import details_of
 from workflows.tool_call import search_attributes
 
 _log = structlog.get_logger()
@@ -40,6 +41,7 @@ class Healer:
         catalog: Catalog,
         task_queue: str,
         *,
+        public_url: str,
         settle_seconds: float = 5.0,
         diagnostics_days: int = 30,
     ) -> None:
@@ -47,6 +49,7 @@ class Healer:
         self._temporal = temporal
         self._catalog = catalog
         self._task_queue = task_queue
+        self._public_url = public_url
         self._settle_seconds = settle_seconds
         self._diagnostics_days = diagnostics_days
 
@@ -64,7 +67,7 @@ class Healer:
         """Have settled effects that are due looked at again, for what no webhook said: how many."""
         due = await self._ledger.calls.to_recheck(_PAGE)
         for call in due:
-            await look_again(self._temporal, self._catalog, self._task_queue, call)
+            await look_again(self._temporal, self._catalog, self._task_queue, call, public_url=self._public_url)
         return len(due)
 
     async def prune(self) -> int:
@@ -112,6 +115,7 @@ class Healer:
                     id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
                     search_attributes=TypedSearchAttributes(search_attributes(call.tool, run_id)),
                     static_summary=call.tool,
+                    static_details=details_of(self._public_url, request_id),
                 )
         except WorkflowAlreadyStartedError:
             return False

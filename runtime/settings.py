@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_valid
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from api.mcp.reaching import is_origin
-from api.pages.links import is_trace_url
+from api.pages.links import is_trace_url, origin_of
 from policy.load import DEFAULT_POLICY
 from runtime.systems import read_systems
 from runtime.upstreams import UpstreamsText, read_upstreams
@@ -96,7 +96,8 @@ class Settings(BaseSettings):
     """Which roles a group grants, as JSON: `{"refund-approvers": ["finance"], "platform": ["operator"]}`. Without any
     nobody gets an account by signing in, and operators say what the roles of linked ones are."""
     temporal_ui_url: str | None = None
-    """Where people reach Temporal's UI; the approval page links to a call's workflow there."""
+    """Where people reach Temporal's UI: pages link to a call's workflow there, and its pages alone may have payloads
+    decoded by `{public_url}/codec` for an operator who is signed in."""
     trace_url: str = ""
     """Where people see a trace, with `{trace_id}` where its id belongs, e.g.
     `https://traces.example.com/trace/{trace_id}`; the page of a call links to its trace there."""
@@ -210,6 +211,13 @@ class Settings(BaseSettings):
     def _are_origins(cls, value: str) -> str:
         if not all(map(is_origin, _split(value))):
             raise ValueError("must be origins such as https://agents.example.com, separated by commas")
+        return value
+
+    @field_validator("temporal_ui_url")
+    @classmethod
+    def _is_a_web_address(cls, value: str | None) -> str | None:
+        if value and origin_of(value) is None:
+            raise ValueError("must be an http or https URL")
         return value
 
     @field_validator("trace_url")

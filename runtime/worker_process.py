@@ -82,6 +82,7 @@ async def _work(stack: AsyncExitStack, built: Core, queues: Sequence[WorkerQueue
             built.temporal,
             built.catalog,
             settings.task_queue,
+            public_url=settings.public_url,
             diagnostics_days=settings.diagnostics_days,
         )
         file = notices_file(settings.notices_file)

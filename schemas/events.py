@@ -456,6 +456,20 @@ class DiagnosticOpened(EventBody):
     through: Literal["page", "command_line"]
 
 
+class HistoryDecoded(EventBody):
+    """Somebody was shown payloads of Temporal's histories; recorded before they were. Kept on a stream of the tenant
+    whose people run the service."""
+
+    type: Literal["history.decoded"] = "history.decoded"
+    principal: str
+    through: Literal["session", "token"]
+    namespace: str
+    payloads: tuple[str, ...]
+    """SHA-256 of each, as Temporal has it: of the ciphertext."""
+    calls: tuple[str, ...]
+    """The request ids that stand in them."""
+
+
 class CustomerErased(EventBody):
     """Whatever was kept of a customer was destroyed. Kept on the tenant's own stream; it names nobody."""
 
@@ -518,6 +532,7 @@ Event = Annotated[
     | BreakerTripped
     | EgressDenied
     | DiagnosticOpened
+    | HistoryDecoded
     | CustomerErased
     | EventsPruned,
     Field(discriminator="type"),

@@ -13,6 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from schemas.calls import CallRef, ExecuteRequest, Progress, ToolCallInput, ToolCallResult
     from schemas.codes import Code
     from schemas.decisions import SignedDecision
+    from workflows.telling import ADMITTING, SENDING, standing
 
 CALL_STATUS = SearchAttributeKey.for_keyword("CallStatus")
 TOOL_NAME = SearchAttributeKey.for_keyword("ToolName")
@@ -69,6 +70,7 @@ class ToolCall:
             raise ApplicationError(
                 "the input is no ToolCallInput", type=Code.INVALID_INPUT.value, non_retryable=True, category=_BENIGN
             )
+        workflow.set_current_details(ADMITTING)
         progress = await self._admit(self._request)
         executions = 0
         while progress.next != "settled":
@@ -198,6 +200,7 @@ class ToolCall:
 
     async def _attempt(self, name: str, request: CallRef | ExecuteRequest, queue: str | None) -> Progress:
         """One attempt. Whatever ends it other than its own answer means that the outcome is not known."""
+        workflow.set_current_details(SENDING)
         try:
             return await workflow.execute_activity(
                 name,
@@ -238,7 +241,8 @@ class ToolCall:
 
     def _note(self, progress: Progress) -> None:
         """Keep the search attributes true. A call that runs straight through never gets a `CallStatus`: each upsert is
-        an event and a billed action, and its workflow's result says it as well."""
+        an event and a billed action, and its workflow's result says it as well. What the details say costs nothing."""
+        workflow.set_current_details(standing(progress, workflow.now()))
         before, self._progress = self._progress, progress
         asked_again = before is not None and before.approval_id != progress.approval_id
         status = progress.status

@@ -1,4 +1,4 @@
-"""How `counterseal report access` prints who was given what, and when."""
+"""How `counterseal report access` prints who was given what, or shown of Temporal's histories, and when."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from pydantic import JsonValue
 from ledger.chain import EventRow
 from ledger.ledger import Ledger
 from ledger.policies import STREAM
-from ledger.streams import access_of
+from ledger.streams import access_of, decodings_of
 from ledger.switches import stream_of
 from runtime.cli.output import console, exact, plain, table
-from schemas.events import Recorded
+from schemas.events import HistoryDecoded, Recorded
 from schemas.switches import EVERYONE
 
 Found = Sequence[tuple[EventRow, Recorded]]
@@ -21,6 +21,12 @@ async def read(ledger: Ledger, tenant: str | None) -> Found:
     tenants = [tenant] if tenant is not None else await ledger.streams.tenants()
     streams = [access_of(each) for each in tenants] + [stream_of(each) for each in (*tenants, EVERYONE)]
     return await ledger.streams.all_of([*streams, STREAM])
+
+
+async def read_shown(ledger: Ledger, tenant: str | None) -> Found:
+    """The events of payloads of histories that were shown, in the order of time."""
+    tenants = [tenant] if tenant is not None else await ledger.streams.tenants()
+    return await ledger.streams.all_of([decodings_of(each) for each in tenants])
 
 
 def as_json(found: Found) -> dict[str, object]:
@@ -43,7 +49,10 @@ def as_json(found: Found) -> dict[str, object]:
 def show(found: Found) -> None:
     shown = table("Time", "Tenant", "Event", "What")
     for row, event in found:
-        said = ", ".join(f"{name} {_text(value)}" for name, value in _body(event).items() if value not in (None, []))
+        body = _body(event)
+        if isinstance(event, HistoryDecoded):
+            body["payloads"] = len(event.payloads)
+        said = ", ".join(f"{name} {_text(value)}" for name, value in body.items() if value not in (None, []))
         shown.add_row(exact(row.at), plain(row.tenant), row.type, plain(said))
     console().print(shown)
 

@@ -139,10 +139,18 @@ def refunds(
 
 
 @app.command(epilog="Example: counterseal report access --tenant acme --json")
-def access(tenant: Tenant = None, data: DataOption = None, as_json: JsonOption = False) -> None:
+def access(
+    tenant: Tenant = None,
+    histories: Annotated[
+        bool, typer.Option("--histories", help="Instead, whom payloads of Temporal's histories were shown to")
+    ] = False,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Say who was given what and when: tokens, accounts, passkeys, delegations; and which switches were turned and
     which policies decided."""
-    found = with_ledger(data, lambda ledger: access_report.read(ledger, tenant))
+    read = access_report.read_shown if histories else access_report.read
+    found = with_ledger(data, lambda ledger: read(ledger, tenant))
     if as_json:
         print_json(access_report.as_json(found))
     else:

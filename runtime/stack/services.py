@@ -117,6 +117,7 @@ class Stack:
             folder=self.folder.temporal,
             port=self.ports["temporal"],
             ui_port=self.ports["temporal_ui"],
+            ui_codec=f"{self._url('api')}/codec",
         )
 
     @property

@@ -36,11 +36,13 @@ _SQLITE_PRAGMAS = ("journal_mode=wal", "synchronous=1")
 
 @dataclass(frozen=True)
 class Temporal:
-    """One server: the folder of its database, its ports, and further dynamic configuration (`key=value`)."""
+    """One server: the folder of its database, its ports, where its UI has payloads decoded, and further dynamic
+    configuration (`key=value`)."""
 
     folder: Path
     port: int
     ui_port: int | None
+    ui_codec: str | None = None
     dynamic_config: Sequence[str] = ()
 
     @property
@@ -53,6 +55,8 @@ class Temporal:
             options += ["--headless"]
         else:
             options += ["--ui-ip", HOST, "--ui-port", str(self.ui_port), "--ui-disable-news-fetch"]
+            if self.ui_codec is not None:
+                options += ["--ui-codec-endpoint", self.ui_codec]
         for pragma in _SQLITE_PRAGMAS:
             options += ["--sqlite-pragma", pragma]
         for entry in (*_DYNAMIC_CONFIG, *self.dynamic_config):

@@ -25,6 +25,7 @@ from tests.service import PATIENCE, SANDBOX_KEY, SandboxUrls, fresh_database
 
 ROOT = Path(__file__).parents[2]
 WEBHOOK_SECRET = "whsec_of_the_process"
+TENANT = "acme"
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ async def _issue(database_url: str, master: MasterKey, tools: Sequence[str]) -> 
     database = await connect(database_url)
     try:
         principals = Principals(database, DataKeys(master))
-        await principals.add_user("acme", "ana", "Ana Example", "a long example password", ["finance"])
-        _, service = await principals.issue("service", "acme", "runtime")
+        await principals.add_user(TENANT, "ana", "Ana Example", "a long example password", ["finance"])
+        _, service = await principals.issue("service", TENANT, "runtime")
         holder = await principals.authenticate(service)
         assert isinstance(holder, Principal)
         run = await principals.open_run(
@@ -60,8 +61,9 @@ async def _issue(database_url: str, master: MasterKey, tools: Sequence[str]) -> 
             tools=tools,
             seconds=3600,
         )
-        _, approver = await principals.issue("approver", "acme", "ana")
-        return {"service": service, "run": run.token, "approver": approver}
+        _, approver = await principals.issue("approver", TENANT, "ana")
+        _, operator = await principals.issue("operator", TENANT, "sre")
+        return {"service": service, "run": run.token, "approver": approver, "operator": operator}
     finally:
         await database.close()
 
@@ -91,6 +93,7 @@ def api_process(
         "COUNTERSEAL_DATABASE_URL": database,
         "COUNTERSEAL_MASTER_KEY_FILE": str(key),
         "COUNTERSEAL_EAGER_START": "true",
+        "COUNTERSEAL_TENANT": TENANT,
         "COUNTERSEAL_TASK_QUEUE": f"tests-{secrets.token_hex(4)}",
         "COUNTERSEAL_SANDBOX_GATEWAY_URL": sandbox.gateway,
         "COUNTERSEAL_SANDBOX_GATEWAY_KEY": SANDBOX_KEY,

@@ -30,6 +30,7 @@ from ledger.records import CallRecord, Step
 from ledger.signing import DecisionSigner
 from policy.in_force import Fixed
 from policy.load import DEFAULT_POLICY
+from runtime.codec import payload_codec
 from runtime.policy import load_checked
 from schemas.calls import Binding, Call
 from schemas.canonical import digest
@@ -141,6 +142,7 @@ async def _open(database: Database, public_url: str) -> Office:
         eager_start=False,
         public_url=public_url,
         edge_diagnostics=EdgeDiagnostics(ledger.diagnostics, tenant=TENANT),
+        codec=payload_codec(master),
         policies=Fixed(POLICY),
         tenant=TENANT,
         temporal_ui_url=UI,

@@ -8,8 +8,9 @@ import pytest
 
 from ledger.chain import GENESIS, Head, break_in
 from ledger.ledger import Ledger
-from ledger.streams import access_of
+from ledger.streams import access_of, decodings_of
 from runtime.cli.chains import event_rows
+from schemas.events import HistoryDecoded
 from tests.cli.conftest import Run
 
 PASSWORD = "a long example password"
@@ -98,3 +99,21 @@ async def test_the_stream_is_chained(ledger: Ledger) -> None:
     rows = await event_rows(ledger, access_of(TENANT))
     assert rows[0].previous == GENESIS
     assert break_in(rows, Head(3, rows[-1].hash)) is None
+
+
+async def test_whom_histories_were_shown_to_is_told_apart(run: Run, ledger: Ledger) -> None:
+    call = f"act_{'5' * 32}"
+    shown = HistoryDecoded(
+        principal="olga", through="session", namespace="default", payloads=("ab" * 32, "cd" * 32), calls=(call,)
+    )
+    await ledger.principals.add_user(TENANT, "olga", "Olga Example", PASSWORD, ["operator"])
+    await ledger.streams.append(TENANT, decodings_of(TENANT), shown)
+    (found,) = await told(run, "--histories")
+    assert found["type"] == "history.decoded"
+    assert found["body"] == shown.model_dump(mode="json", exclude={"type"})
+    said = " ".join((await run("report", "access", "--histories")).out.split())
+    assert "olga" in said
+    assert "payloads 2" in said
+    assert "user.added" not in said
+    assert await told(run, "--histories", "--tenant", "other") == []
+    assert [each["type"] for each in await told(run)] == ["user.added"]

@@ -81,7 +81,7 @@ async def test_what_is_old_enough_is_deleted_and_nothing_else(ledger: Ledger, su
     )
     # The rows that were made last are the oldest here; ids and times go together in a ledger that nobody edits.
     await ledger.system.execute("UPDATE diagnostics SET id = DEFAULT WHERE request_id = $1", young)
-    healer = Healer(ledger, None, Catalog.load(), "unused", diagnostics_days=30)  # pyright: ignore[reportArgumentType]
+    healer = Healer(ledger, None, Catalog.load(), "unused", public_url="http://counterseal.test", diagnostics_days=30)  # pyright: ignore[reportArgumentType]
     assert await healer.prune() == surplus + 1
     assert await ledger.diagnostics.open(old, OPENED, tenant=None) == []
     assert len(await ledger.diagnostics.open(young, OPENED, tenant=None)) == 1

@@ -119,7 +119,9 @@ class World:
         named = {cast(str, activity._Definition.must_from_callable(each).name): each for each in activities}
         self.server = Server(self.clock, WORKFLOWS, named)
         self.temporal = StandIn(self.server)
-        self.healer = Healer(common.ledger, self.temporal.client, common.catalog, QUEUE)
+        self.healer = Healer(
+            common.ledger, self.temporal.client, common.catalog, QUEUE, public_url="http://counterseal.test"
+        )
         self.customer = f"cus_{secrets.token_hex(6)}"
         self.orders = [self._put_order(captured) for captured in CAPTURED]
         orders.put_customer(self.state, Customer(customer_id=self.customer, name="Ada Example", email="a@example.com"))
@@ -271,6 +273,7 @@ class World:
             temporal=self.temporal,
             task_queue=QUEUE,
             eager_start=False,
+            public_url="http://counterseal.test",
             waiters=SimpleNamespace(wait=self._wait),
         )
         try:
@@ -381,7 +384,9 @@ class World:
         call = await self.ground.ledger.calls.by_effect(operation_id, refund_id)
         if call is not None:
             with contextlib.suppress(RPCError):
-                await look_again(self.temporal.client, self.ground.catalog, QUEUE, call)
+                await look_again(
+                    self.temporal.client, self.ground.catalog, QUEUE, call, public_url="http://counterseal.test"
+                )
         await self.work()
 
 

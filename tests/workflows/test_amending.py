@@ -9,6 +9,7 @@ from api.amending import Amended, amend
 from api.context import Context
 from api.deciding import Decider
 from api.diagnosing import EdgeDiagnostics
+from runtime.codec import payload_codec
 from schemas.codes import Code
 from schemas.decisions import Approval
 from schemas.events import CallAmended
@@ -31,6 +32,7 @@ async def _amend(
         eager_start=False,
         public_url="http://counterseal.test",
         edge_diagnostics=EdgeDiagnostics(core.ledger.diagnostics, tenant=approval.tenant),
+        codec=payload_codec(core.master),
         policies=service.services.policies,
     )
     decider = Decider(

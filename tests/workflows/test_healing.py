@@ -21,7 +21,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 def _healer(service: Service) -> Healer:
     core = service.core
-    return Healer(core.ledger, core.temporal, core.catalog, service.services.task_queue, settle_seconds=-1)
+    return Healer(
+        core.ledger,
+        core.temporal,
+        core.catalog,
+        service.services.task_queue,
+        public_url="http://counterseal.test",
+        settle_seconds=-1,
+    )
 
 
 async def _lose(service: Service, started: Started) -> Started:

@@ -113,7 +113,9 @@ async def test_what_is_said_while_a_look_is_far_off_is_looked_at_at_once(running
         call = await careful.core.ledger.calls.by_effect(effect.operation_id, None)
         assert call is not None
         core = careful.core
-        await look_again(core.temporal, core.catalog, careful.services.task_queue, call)
+        await look_again(
+            core.temporal, core.catalog, careful.services.task_queue, call, public_url="http://counterseal.test"
+        )
         record = await careful.finish(started)
         assert (record.code, record.review) == (Code.OK, None)
 
@@ -124,7 +126,9 @@ async def _recheck(service: Service, started: Started) -> CallRecord:
     call = await service.core.ledger.calls.by_effect(None, record.remote_id)
     assert call is not None
     assert call.request_id == record.request_id
-    await look_again(service.temporal, service.core.catalog, service.services.task_queue, call)
+    await look_again(
+        service.temporal, service.core.catalog, service.services.task_queue, call, public_url="http://counterseal.test"
+    )
     async with asyncio.timeout(30):
         await service.temporal.get_workflow_handle(recheck_id(call.workflow_id)).result()
     return await service.record(started)
@@ -150,7 +154,9 @@ async def test_what_is_due_is_looked_at_again_without_any_webhook(running: Servi
         "UPDATE calls SET recheck_at = now() - interval '1 second' WHERE request_id = $1", record.request_id
     )
     core = running.core
-    healer = Healer(core.ledger, core.temporal, core.catalog, running.services.task_queue)
+    healer = Healer(
+        core.ledger, core.temporal, core.catalog, running.services.task_queue, public_url="http://counterseal.test"
+    )
     assert await healer.recheck() == 1
 
     async def failed() -> bool | None:

@@ -310,7 +310,12 @@ async def _pass_until_the_next_look(service: Service, record: CallRecord, days: 
         "UPDATE calls SET recheck_at = now() - interval '1 second' WHERE request_id = $1", record.request_id
     )
     core = service.core
-    assert await Healer(core.ledger, core.temporal, core.catalog, service.services.task_queue).recheck() == 1
+    assert (
+        await Healer(
+            core.ledger, core.temporal, core.catalog, service.services.task_queue, public_url="http://counterseal.test"
+        ).recheck()
+        == 1
+    )
 
 
 async def test_a_refund_that_fails_days_later_is_undone_said_aloud_and_can_be_made_again(running: Service) -> None:
