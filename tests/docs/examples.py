@@ -2,7 +2,7 @@
 
 A block of shell or Python is run, in the order of its page, as one session. What a reader sees and nobody runs says so
 in a comment right above it: `<!-- prints -->` is what the block before it prints, up to ids and times, and
-`<!-- not run: … -->` gives the reason.
+`<!-- not run: … -->` gives the reason. `<!-- file: … -->` is a file of the project, shown whole.
 """
 
 import re
@@ -11,13 +11,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tests.docs.written import ROOT
+from tests.docs.written import PAGES, ROOT
 
-RUN = frozenset({"sh", "python"})
-"""What is run by a session of its page."""
+# Pages whose blocks are files and sessions of their own, and the tests that run them.
+ELSEWHERE = {
+    "docs/how-to/add-a-tool.md": "tests/docs/test_add_a_tool.py",
+    "docs/how-to/put-a-gate-before-an-mcp-server.md": "tests/shop.py",
+    "docs/how-to/use-your-agent-framework.md": "tests/e2e/test_client_pages.py",
+    "docs/reference/commands.md": "tests/docs/test_pages.py",
+}
 
 _BLOCK = re.compile(
-    r"(?:^<!-- (?P<mark>(?:prints|not run:|checked:)[^>]*?)-->\n+)?^```(?P<language>\w*)\n(?P<content>.*?)^```$",
+    r"(?:^<!-- (?P<mark>(?:prints|not run:|file:)[^>]*?)-->\n+)?^```(?P<language>\w*)\n(?P<content>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 # What differs from one time to the next.
@@ -29,6 +34,9 @@ _VARYING = (
     (re.compile(r"@[0-9a-f]{12}\b"), "@…"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "…"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "…"),
+    # What the gateway reports by itself comes when it comes.
+    (re.compile(r"^.* effect\.inspected .*\n", re.MULTILINE), ""),
+    (re.compile(r"The chain of \d+ hashes"), "The chain of … hashes"),
     (re.compile(r"http://127\.0\.0\.1:\d+"), "http://127.0.0.1:…"),
 )
 
@@ -57,8 +65,15 @@ class Example:
         return reason.strip() if kind == "not run" else None
 
     @property
+    def file(self) -> Path | None:
+        """What it shows."""
+        kind, _, name = self.mark.partition(":")
+        return ROOT / name.strip() if kind == "file" else None
+
+    @property
     def is_run(self) -> bool:
-        return self.language in RUN and not self.mark
+        """Whether a session of its page runs it."""
+        return self.language in ("sh", "python") and not self.mark
 
 
 def examples(page: Path) -> Iterator[Example]:
@@ -67,6 +82,16 @@ def examples(page: Path) -> Iterator[Example]:
     for found in _BLOCK.finditer(text):
         line = text.count("\n", 0, found.start("language")) + 1
         yield Example(page, line, found["language"], found["content"], (found["mark"] or "").strip())
+
+
+def session_pages(language: str) -> list[str]:
+    """The pages with a block of the language that a session runs."""
+    names = (page.relative_to(ROOT).as_posix() for page in PAGES)
+    return [
+        name
+        for name in names
+        if name not in ELSEWHERE and any(each.is_run and each.language == language for each in examples(ROOT / name))
+    ]
 
 
 def settled(output: str) -> str:

@@ -12,11 +12,13 @@ _ENDED = "\x1eended\n"
 
 
 class Shell:
-    """`bash` that stops at the first command which fails. `variables` is its environment, besides PATH."""
+    """`bash` that stops at the first command which fails. `variables` is its environment, `typed` what each command
+    that asks for something finds on its standard input."""
 
-    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str], typed: str = "") -> None:
         self._said = folder / ".stderr"
         self._block = folder / ".block"
+        (folder / ".typed").write_text(typed, encoding="utf-8")
         with self._said.open("wb") as errors:
             self._process = subprocess.Popen(
                 ["bash", "--noprofile", "--norc", "-eo", "pipefail"],
@@ -34,7 +36,7 @@ class Shell:
         assert stdin is not None
         assert stdout is not None
         self._block.write_text(block, encoding="utf-8")
-        stdin.write(f"source .block; printf '{_ENDED}'\n".encode())
+        stdin.write(f"source .block < .typed; printf '{_ENDED}'\n".encode())
         stdin.flush()
         output, deadline = b"", time.monotonic() + seconds
         while not output.endswith(_ENDED.encode()):

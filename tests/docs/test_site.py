@@ -11,7 +11,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from playwright.async_api import async_playwright, expect
 
+from tests.browser.conftest import ARGUMENTS, chromium
+from tests.docs.examples import examples
 from tests.docs.written import ROOT
 
 ZENSICAL = Path(sys.executable).with_name("zensical")
@@ -110,6 +113,34 @@ def test_links_lead_somewhere(site: Path, pages: dict[Path, Page]) -> None:
             assert target.is_file(), f"{file.relative_to(site)} links to {link}"
             if url.fragment and target in pages:
                 assert unquote(url.fragment) in pages[target].ids, f"{file.relative_to(site)} links to {link}"
+
+
+async def test_in_a_browser_diagrams_are_drawn_and_the_search_finds_without_a_network(site: Path) -> None:
+    diagrams = {
+        page.relative_to(ROOT / "docs").with_suffix(".html"): sum(each.language == "mermaid" for each in examples(page))
+        for page in ROOT.glob("docs/**/*.md")
+    }
+    asked: list[str] = []
+    complaints: list[str] = []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
+        page = await browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        for name in (name for name, count in diagrams.items() if count):
+            await page.goto((site / name).as_uri())
+            drawn = page.locator("div.mermaid")  # what is left of the text is a pre
+            await expect(drawn).to_have_count(diagrams[name])
+            for number in range(diagrams[name]):
+                box = await drawn.nth(number).bounding_box()
+                assert box is not None
+                assert box["height"] > 50
+        await page.keyboard.press("/")
+        await page.keyboard.type("erase a customer")
+        await expect(page.locator("a[href*='keys.html']").filter(has_text="customer").last).to_be_visible()
+        await browser.close()
+    assert complaints == []
+    assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
 
 
 def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
