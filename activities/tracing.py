@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Literal
 
-from opentelemetry import trace
+from opentelemetry import metrics, trace
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TraceFlags
 from structlog.contextvars import bound_contextvars
@@ -19,6 +19,13 @@ from schemas.decisions import HumanDecision
 from schemas.tools import Manifest
 
 _tracer = trace.get_tracer("counterseal")
+_WAITS = metrics.get_meter("counterseal").create_histogram(
+    "counterseal.approval.wait",
+    unit="s",
+    description="How long calls waited for a person, by tool and by how they stood when that ended",
+    # From half a minute to a week.
+    explicit_bucket_boundaries_advisory=(30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 28_800, 86_400, 604_800),
+)
 PREFIX = "counterseal."
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 # What the running step is part of: what goes on beside the step is no part of it.
@@ -161,6 +168,7 @@ def waited(
     `decided_in` is the `traceparent` of the request that brought the decision, a trace of the approver's own: it is
     linked. Whatever else it is, is left out: it comes with a signal that anybody may have sent.
     """
+    _WAITS.record(max(since, until).timestamp() - since.timestamp(), {"tool": record.tool, "status": record.status})
     span = _tracer.start_span(
         "approval.wait", context=_around.get(), links=_links(decided_in), start_time=_nanoseconds(since)
     )

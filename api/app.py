@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from api import agent, approvals, codec, codes, health, webhooks
+from api import agent, approvals, codec, codes, health, metrics, webhooks
 from api.envelope import Envelope
 from api.failures import Failures
 from api.handlers import on_erased, on_http_exception, on_invalid_request
@@ -51,7 +51,7 @@ def create_app(lifespan: Lifespan) -> FastAPI:
         # Its own spans and logs hold URL queries and exception texts; ours (`RequestSpans`) do not.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
-    for module in (agent, approvals, codec, codes, health, metadata, pages, webhooks):
+    for module in (agent, approvals, codec, codes, health, metadata, metrics, pages, webhooks):
         app.include_router(module.router)
     app.router.routes.append(mcp.route)
     # Of the system's own table some say otherwise, and nothing but this would be run.

@@ -14,6 +14,7 @@ from activities.tracing import describe_request
 from api.authentication import binding_of
 from api.calling import call_tool, dry_run
 from api.context import Context
+from api.measuring import asking
 from api.offering import check_phase, not_offered
 from api.problems import refuse
 from api.waiting import RESTING
@@ -54,10 +55,13 @@ async def ask(services: Context, run: Principal, asked: Asked, wait_seconds: flo
 
     Raises Refused: TOOL_NOT_AVAILABLE (not its phase), IDEMPOTENCY_CONFLICT, TEMPORARY_FAILURE.
     """
-    await check_phase(services, run, asked.entry, asked.arguments)
-    if dry:
-        return await dry_run(services, binding_of(run), asked.entry, asked.raw)
-    return await call_tool(services, binding_of(run), asked.entry, asked.arguments, asked.raw, wait_seconds)
+    with asking(asked.entry.manifest.name) as measured:
+        await check_phase(services, run, asked.entry, asked.arguments)
+        if dry:
+            reply = await dry_run(services, binding_of(run), asked.entry, asked.raw)
+        else:
+            reply = await call_tool(services, binding_of(run), asked.entry, asked.arguments, asked.raw, wait_seconds)
+        return measured.answered(reply)
 
 
 async def progress(services: Context, run: Principal, request_id: str, wait_seconds: float = 0) -> CallRecord:

@@ -53,6 +53,8 @@ class Context:
     """The OpenID provider that people can sign in with."""
     mcp_hosts: tuple[str, ...] = ()
     """Host headers that `/mcp` is reached by beside that of the public URL."""
+    metrics_open: bool = False
+    """Whether `/metrics` takes no token."""
     mcp_origins: tuple[str, ...] = ()
     """Origins of web pages that may use `/mcp` beside that of the public URL."""
 

@@ -1,11 +1,14 @@
-"""One server span per request, named by its route; the caller's `traceparent` is its parent."""
+"""One server span per request, named by its route; the caller's `traceparent` is its parent. Its time is measured."""
 
+import time
 from collections.abc import Mapping
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.measuring import served
 
 _tracer = trace.get_tracer("counterseal.api")
 # Asked for again and again by probes and browsers.
@@ -34,7 +37,8 @@ class RequestSpans:
             for name, value in scope["headers"]
             if name in (b"traceparent", b"tracestate")
         }
-        method = scope["method"]
+        method, began = scope["method"], time.monotonic()
+        answered: int | None = None
         with _tracer.start_as_current_span(
             method,
             context=propagate.extract(carrier),
@@ -45,8 +49,9 @@ class RequestSpans:
         ) as span:
 
             async def traced_send(message: Message) -> None:
+                nonlocal answered
                 if message["type"] == "http.response.start":
-                    status: int = message["status"]
+                    answered = status = int(message["status"])
                     span.set_attribute("http.response.status_code", status)
                     if status >= 500:
                         span.set_status(Status(StatusCode.ERROR))
@@ -59,3 +64,4 @@ class RequestSpans:
                 if route is not None:
                     span.update_name(f"{method} {route}")
                     span.set_attribute("http.route", route)
+                served(method, route, answered, began)

@@ -15,7 +15,7 @@ from typing import Literal
 from urllib.parse import quote
 
 import httpx
-from opentelemetry import trace
+from opentelemetry import metrics, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import JsonValue
@@ -53,6 +53,13 @@ _PATH_PARAMETER = re.compile(r"[0-9A-Za-z_-]{1,255}")
 _RETRY_AFTER = re.compile(r"[0-9]{1,5}")
 _TRACE_CONTEXT = TraceContextTextMapPropagator()
 _tracer = trace.get_tracer("counterseal.gateways")
+# https://opentelemetry.io/docs/specs/semconv/http/http-metrics/#metric-httpclientrequestduration
+_EXCHANGES = metrics.get_meter("counterseal.gateways").create_histogram(
+    "http.client.request.duration",
+    unit="s",
+    description="How long exchanges with remote systems took, by system and template of the path",
+    explicit_bucket_boundaries_advisory=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
 _at_most: ContextVar[float] = ContextVar("at_most", default=math.inf)
 
 
@@ -228,10 +235,24 @@ class Remote:
                 raise
             status = None if received is None else received.status
             _finish(span, status, problem)
+            self._measure(method, template, course, status, problem)
         exchange = self._leave_account(method, template, course, request, credential.record_id, status, problem)
         if received is None:
             return NotAnswered(exchange)
         return Answered(received.status, received.body, received.retry_after_seconds, exchange, received.headers)
+
+    def _measure(
+        self, method: Method, template: str, course: Course, status: int | None, problem: Problem | None
+    ) -> None:
+        labels: dict[str, str | int] = {
+            "counterseal.system": self.system,
+            "http.request.method": method,
+            "url.template": template,
+            "error.type": problem or "",
+        }
+        if status is not None:
+            labels["http.response.status_code"] = status
+        _EXCHANGES.record(course.elapsed_ms / 1000, labels)
 
     def _leave_account(
         self,

@@ -11,6 +11,7 @@ import asyncpg
 from ledger.calls import Calls, columns
 from ledger.cards import insert_approval
 from ledger.chain import GENESIS, Head, extend
+from ledger.counting import count
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.folding import advanced
@@ -340,6 +341,7 @@ class Admissions:
         )
         if changes.asks is not None:
             await insert_approval(connection, changes.asks, key, self._keys)
+        count(None, record, events)
         return record
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from ledger.cards import insert_approval
 from ledger.chain import EventRow, Head, extend, opened
+from ledger.counting import count
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.folding import advanced
@@ -156,6 +157,7 @@ class Calls:
             await connection.execute(_SQL["amend_uses"], record.request_id, changes.amount)
         if changes.asks is not None:
             await insert_approval(connection, changes.asks, key, self._keys)
+        count(record, after, step.events)
         return after
 
     async def events(self, request_id: str) -> list[tuple[EventRow, Recorded]]:

@@ -17,6 +17,7 @@ from ledger.signing import DecisionSigner
 from runtime.assembly import activity_services, core, say_policy
 from runtime.codec import payload_codec
 from runtime.logs import start_logging
+from runtime.measuring import Metrics, measuring, start_metrics
 from runtime.openid import openid_provider
 from runtime.settings import Settings
 from runtime.telemetry import start_tracing
@@ -31,10 +32,11 @@ _ANSWERED_WITHIN = 5.0
 def run_api(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM; what was begun is finished first."""
     start_logging(settings.log_level)
-    stop_tracing = start_tracing("api", settings.traces_file)
+    stop_tracing, measured = start_tracing("api", settings.traces_file), start_metrics("api", settings)
     try:
-        _Server(create_app(lifespan_of(settings)), settings).run()
+        _Server(create_app(lifespan_of(settings, measured)), settings).run()
     finally:
+        measured.stop()
         stop_tracing()
 
 
@@ -77,11 +79,15 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def lifespan_of(settings: Settings) -> Lifespan:
+def lifespan_of(settings: Settings, measured: Metrics | None = None) -> Lifespan:
+    """What the application works with while it runs; `measured` where the process has metrics."""
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
             built = await stack.enter_async_context(core(settings, connections=_CONNECTIONS))
+            if measured is not None:
+                await stack.enter_async_context(measuring(measured, built))
             waiters = Waiters(built.ledger.calls)
             edge_diagnostics = EdgeDiagnostics(
                 built.ledger.diagnostics, tenant=settings.tenant, per_hour=settings.edge_diagnostics_per_hour
@@ -107,6 +113,7 @@ def lifespan_of(settings: Settings) -> Lifespan:
                 limits=limits_of(settings),
                 webhooks=webhook_readers(settings),
                 oidc=oidc,
+                metrics_open=settings.metrics_access == "anyone",
                 mcp_hosts=settings.mcp_hosts(),
                 mcp_origins=settings.mcp_origins(),
             )

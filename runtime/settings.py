@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
@@ -187,6 +187,13 @@ class Settings(BaseSettings):
     edge_diagnostics_per_hour: Annotated[int, Field(ge=0)] = 3600
     """Of how many requests that were refused at the edge each API process keeps a diagnostic; the rest is counted."""
 
+    metrics_access: Literal["operator", "anyone"] = "operator"
+    """Who may read the API's `/metrics`: `operator`, holders of such a token of `COUNTERSEAL_TENANT`; or `anyone` who
+    reaches it."""
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """A port of its own on which a process serves its metrics to Prometheus, without a token; 0 for none."""
+    metrics_host: str = "127.0.0.1"
+    """The address that this port listens on."""
     traces_file: Path | None = None
     """Spans are appended here as JSON lines, beside whatever the OTEL_ variables configure."""
     ready_file: Path | None = None

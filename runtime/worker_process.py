@@ -16,6 +16,7 @@ from runtime.denials import Denials
 from runtime.healing import Healer
 from runtime.leading import Leader
 from runtime.logs import start_logging
+from runtime.measuring import Metrics, measuring, start_metrics
 from runtime.notices import Courier, notices_file
 from runtime.readiness import Check, kept_ready
 from runtime.sealing import Sealing
@@ -34,14 +35,15 @@ _log = structlog.get_logger()
 def run_worker(settings: Settings, queues: Sequence[Served] = QUEUES) -> None:
     """Serve `queues` until SIGINT or SIGTERM; what was begun is finished first."""
     start_logging(settings.log_level)
-    stop_tracing = start_tracing("worker", settings.traces_file)
+    stop_tracing, measured = start_tracing("worker", settings.traces_file), start_metrics("worker", settings)
     try:
-        uvloop.run(_serve(settings, queues))
+        uvloop.run(_serve(settings, queues, measured))
     finally:
+        measured.stop()
         stop_tracing()
 
 
-async def _serve(settings: Settings, queues: Sequence[Served]) -> None:
+async def _serve(settings: Settings, queues: Sequence[Served], measured: Metrics) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -52,6 +54,8 @@ async def _serve(settings: Settings, queues: Sequence[Served]) -> None:
         if serving:
             built = await core_over(settings, master, ledger)
             checks.append(built.temporal.service_client.check_health)
+            told_of = built if "workflows" in serving else None
+            await stack.enter_async_context(measuring(measured, told_of))
             await _work(stack, built, serving)
         if "sealer" in queues:
             sealing = await stack.enter_async_context(_sealing(settings, ledger))

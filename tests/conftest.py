@@ -39,7 +39,8 @@ LONGEST = (
 
 # What speaks to the session's stack stays together in one process, so that one is started and not four.
 _CLIENT = ("client", "client_examples", "client_pages", "client_temporal", "typescript")
-ONE_STACK = tuple(f"e2e/test_{name}.py" for name in (*_CLIENT, "browser", "calls", "examples", "traces", "webhooks"))
+_API = ("browser", "calls", "examples", "metrics", "traces", "webhooks")
+ONE_STACK = tuple(f"e2e/test_{name}.py" for name in (*_CLIENT, *_API))
 
 # Nothing of a test database has to survive a power cut.
 UNSAFE_BUT_QUICK = {

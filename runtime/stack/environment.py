@@ -32,6 +32,8 @@ def process_environment(
         "COUNTERSEAL_MASTER_KEY_FILE": str(folder.keys / "master.key"),
         "COUNTERSEAL_PUBLIC_URL": public_url,
         "COUNTERSEAL_EAGER_START": "true",
+        # It is reached from this machine alone.
+        "COUNTERSEAL_METRICS_ACCESS": "anyone",
         "COUNTERSEAL_CHECKPOINTS_FILE": str(folder.root / "checkpoints.jsonl"),
         # The sandbox, and whatever else on this machine takes its place.
         PRIVATE_NETWORKS: SANDBOX_SYSTEMS,

@@ -31,6 +31,7 @@ PREFERRED_PORTS = {
     "sandbox_gateway": 8090,
     "sandbox_store": 8091,
     "sandbox_helpdesk": 8092,
+    "metrics": 9464,
 }
 TASK_QUEUE = "counterseal"
 
@@ -68,7 +69,11 @@ class Stack:
             Service("api", lambda: self._program("api"), self._api_ready, needs=base),
             Service(
                 "worker",
-                lambda: self._program("worker", COUNTERSEAL_READY_FILE=str(self._ready_path("worker"))),
+                lambda: self._program(
+                    "worker",
+                    COUNTERSEAL_READY_FILE=str(self._ready_path("worker")),
+                    COUNTERSEAL_METRICS_PORT=str(self.ports["metrics"]),
+                ),
                 self._ready_file("worker"),
                 prepare=self._forget("worker"),
                 needs=base,

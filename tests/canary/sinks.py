@@ -13,6 +13,7 @@ import asyncpg
 import httpx
 import structlog
 from opentelemetry import metrics, trace
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan
@@ -144,7 +145,7 @@ class Metrics:
     def __init__(self) -> None:
         self._reader = InMemoryMetricReader()
         if not isinstance(metrics.get_meter_provider(), MeterProvider):
-            metrics.set_meter_provider(MeterProvider([self._reader]))
+            metrics.set_meter_provider(MeterProvider([self._reader, PrometheusMetricReader()]))
 
     def take(self) -> list[Content]:
         data = self._reader.get_metrics_data()

@@ -22,6 +22,7 @@ async def gather(watched: Watched, probes: list[Probe], printed: str) -> dict[Si
     pages = await collecting.pages(world, probes)
     workflows = [probe.workflow_id for probe in probes if probe.workflow_id is not None]
     measured = sinks.of_response("/metrics", await world.api.get("/metrics"))
+    assert measured.content.startswith(b"200")
     return {
         "POST": posts,
         "GET": gets,

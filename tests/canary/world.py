@@ -170,6 +170,7 @@ def _settings(planted: Planted, database_url: str, urls: SandboxUrls, folder: Pa
         store_url=urls.store,
         helpdesk_url=urls.helpdesk,
         private_networks="payments,orders,helpdesk",
+        metrics_access="anyone",
         exchange_seconds=PATIENT_SECONDS,
     )
 
