@@ -68,8 +68,9 @@ format: env ## format, and fix what ruff can fix
 	@$(BIN)/ruff check --fix --quiet $(CODE) || true
 	@$(BIN)/ruff format $(CODE)
 
-docs: env $(SITE) ## write the generated parts of docs/ again, and build the documentation into site/
+docs: env $(SITE) $(TYPESCRIPT) ## write what is generated of docs/ and of the TypeScript client again, and build the documentation into site/
 	@$(BIN)/python docs/generate.py
+	@cd client/typescript && PATH="$(CURDIR)/.peers/bin:$$PATH" npm run --silent generate >/dev/null
 	@$(BIN)/zensical build --clean --strict
 
 docs-serve: env $(SITE) ## show the documentation while it is written (ADDRESS=localhost:8000)

@@ -245,6 +245,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/codec/decode": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decode
+         * @description What payloads of Temporal's histories say, in the order given; what is not sealed by this service comes back as
+         *     it is. Who asked, and for what, is recorded first. In place of the token it takes the session of an operator, on
+         *     pages of Temporal's UI.
+         */
+        post: operations["decode_codec_decode_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/codes/{code}": {
         parameters: {
             query?: never;
@@ -297,6 +319,27 @@ export interface paths {
          * @description The database and Temporal answer.
          */
         get: operations["readyz_readyz_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Metrics
+         * @description What this process measures. For Prometheus: with an operator's token of the tenant that runs the service, unless
+         *     the settings open it to anyone who reaches the API.
+         */
+        get: operations["metrics_metrics_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -562,6 +605,21 @@ export interface components {
             status: "approved" | "denied" | "waiting_for_second";
         };
         /**
+         * EncodedPayload
+         * @description A `temporal.api.common.v1.Payload` as protobuf writes it in JSON.
+         */
+        EncodedPayload: {
+            /** Metadata */
+            metadata?: {
+                [key: string]: string;
+            };
+            /**
+             * Data
+             * @default
+             */
+            data?: string;
+        };
+        /**
          * HumanDecision
          * @description The payload of a signed decision. Single use: it binds one approval and one action digest.
          */
@@ -634,6 +692,14 @@ export interface components {
              * @default null
              */
             resource?: string | null;
+        };
+        /**
+         * Payloads
+         * @description Body and answer of `POST /codec/decode`.
+         */
+        Payloads: {
+            /** Payloads */
+            payloads: components["schemas"]["EncodedPayload"][];
         };
         /**
          * Problem
@@ -2929,6 +2995,123 @@ export interface operations {
             };
         };
     };
+    decode_codec_decode_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Payloads"];
+            };
+        };
+        responses: {
+            /** @description The payloads, decoded where they are of this service */
+            200: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Payloads"];
+                };
+            };
+            /** @description Invalid input */
+            400: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InvalidInput"];
+                };
+            };
+            /** @description Not authenticated */
+            401: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Unauthenticated"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Forbidden"];
+                };
+            };
+            /** @description Invalid input */
+            413: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InvalidInput"];
+                };
+            };
+            /** @description Invalid input */
+            415: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InvalidInput"];
+                };
+            };
+            /** @description Invalid input */
+            422: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InvalidInput"];
+                };
+            };
+            /** @description Limit reached */
+            429: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["RateLimited"];
+                };
+            };
+            /** @description Failure of the service */
+            500: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InternalFailure"];
+                };
+            };
+            /** @description Try again shortly */
+            503: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["TemporaryFailure"];
+                };
+            };
+        };
+    };
     code_page_codes__code__get: {
         parameters: {
             query?: never;
@@ -3010,6 +3193,79 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                };
+            };
+        };
+    };
+    metrics_metrics_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Prometheus' text format, or OpenMetrics */
+            200: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": unknown;
+                };
+            };
+            /** @description Not authenticated */
+            401: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Unauthenticated"];
+                };
+            };
+            /** @description Not allowed */
+            403: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Forbidden"];
+                };
+            };
+            /** @description Limit reached */
+            429: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    "Retry-After"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["RateLimited"];
+                };
+            };
+            /** @description Failure of the service */
+            500: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InternalFailure"];
+                };
+            };
+            /** @description Try again shortly */
+            503: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["TemporaryFailure"];
                 };
             };
         };
