@@ -37,7 +37,9 @@ up: env ## start the embedded stack: Postgres, Temporal with its UI, API, worker
 test: env browser peers $(SITE) ## lint, types, imports and the whole test suite (ARGS="-k name" for a part of it)
 	@$(MAKE) -j2 check suite
 
+# A first run compiles a thousand modules: one process does it for those that come after it.
 suite:
+	@test -d tests/__pycache__ || $(BIN)/pytest -n 0 --collect-only -q >/dev/null || true
 	@CHROMIUM="$$($(find_chromium))" $(BIN)/pytest -n $(WORKERS) --no-loadscope-reorder $(ARGS)
 
 chaos: env ## load the stack and break it, then judge what it did (CALLS=300 MINUTES=10 SEED=…)
