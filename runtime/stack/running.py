@@ -70,8 +70,9 @@ async def _supervise(
         stack.services(), logs=stack.folder.logs, run=stack.folder.run, report=report, changed=changed
     )
     try:
-        with _stop_signals(supervisor, report, stop):
-            await supervisor.run(stop)
+        async with stack.ui():
+            with _stop_signals(supervisor, report, stop):
+                await supervisor.run(stop)
     finally:
         for path in announced:
             with suppress(OSError):

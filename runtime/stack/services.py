@@ -4,6 +4,7 @@ import base64
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +23,13 @@ from runtime.stack.ports import HOST
 from runtime.stack.postgres import Postgres
 from runtime.stack.supervisor import Service
 from runtime.stack.temporal import NAMESPACE, Temporal
+from runtime.stack.ui import shown
 
 PREFERRED_PORTS = {
     "api": 8080,
     "temporal": 7233,
     "temporal_ui": 8233,
+    "temporal_ui_behind": 8234,
     "postgres": 54320,
     "sandbox_gateway": 8090,
     "sandbox_store": 8091,
@@ -121,9 +124,13 @@ class Stack:
         return Temporal(
             folder=self.folder.temporal,
             port=self.ports["temporal"],
-            ui_port=self.ports["temporal_ui"],
+            ui_port=self.ports["temporal_ui_behind"],
             ui_codec=f"{self._url('api')}/codec",
         )
+
+    def ui(self) -> AbstractAsyncContextManager[None]:
+        """Shows Temporal's UI, in this process."""
+        return shown(self.ports["temporal_ui"], self._url("temporal_ui_behind"), self._url("api"))
 
     @property
     def _master_key(self) -> Path:

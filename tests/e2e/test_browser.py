@@ -45,6 +45,9 @@ async def test_the_page_leads_to_the_workflow_in_temporals_ui(stack: RunningStac
     await page.get_by_role("link", name="Open the workflow in Temporal").click()
     await expect(page.get_by_text("Completed").first).to_be_visible()
     await expect(page.get_by_text("ToolCall").first).to_be_visible()
+    # What it was about is not an approver's to see here.
+    await expect(page.get_by_text("Payloads are shown to operators who are signed in to Counterseal")).to_be_visible()
+    await expect(page.get_by_text("amount_cents")).to_have_count(0)
     await shoot(page, "stack-temporal")
 
 

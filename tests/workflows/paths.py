@@ -1,10 +1,12 @@
 """Every way in which a call can go, played against a running service; and what its history looks like then."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.testing import TimeSkipper
 
 from schemas.codes import Code, Status
@@ -170,3 +172,13 @@ def names(events: Any) -> list[str]:
     """The types of a history's events, short (`TIMER_STARTED`), without those of skipped time."""
     found = [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for event in events]
     return [name for name in found if name not in _SKIPPING]
+
+
+def steps(events: Iterable[HistoryEvent]) -> list[Payload]:
+    """The summary, as it is stored, of every activity and timer."""
+    found: list[Payload] = []
+    for event in events:
+        local = event.marker_recorded_event_attributes.marker_name == "core_local_activity"
+        if local or names([event]) in (["ACTIVITY_TASK_SCHEDULED"], ["TIMER_STARTED"]):
+            found.append(event.user_metadata.summary)
+    return found

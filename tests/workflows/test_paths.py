@@ -1,14 +1,16 @@
 """Every path of a call, end to end; with `--record-histories` the histories that CI replays are written anew."""
 
 import json
+import re
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from runtime.codec import ENCODING
 from schemas.calls import ToolCallResult
 from tests.service import Service, until
-from tests.workflows.paths import PATHS, names
+from tests.workflows.paths import PATHS, names, steps
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -38,6 +40,13 @@ async def test_a_path_ends_as_it_should_and_costs_what_it_should(
         (HISTORIES / f"{name}.json").write_text(content + "\n")
     events = names(history.events)
     assert len(events) == path.history, " ".join(events)
+    codec = running.core.temporal.data_converter.payload_codec
+    assert codec is not None
+    for stored in steps(history.events):
+        assert stored.metadata["encoding"] == ENCODING
+        (summary,) = await codec.decode([stored])
+        # Words alone: no number, no address, nothing that was put in.
+        assert re.fullmatch(r"[A-Z][A-Za-z ,]+", json.loads(summary.data)), summary
 
 
 async def test_search_attributes_say_where_a_parked_call_stands(running: Service) -> None:
