@@ -70,8 +70,8 @@ async def guarded_ledger(settings: Settings, *, connections: int = 10) -> AsyncG
     try:
         if not await database.is_guarded():
             raise SettingsError(
-                "COUNTERSEAL_DATABASE_URL: its role passes row-level security by; use counterseal_service, or another"
-                " that is no superuser"
+                "COUNTERSEAL_DATABASE_URL: its role passes row-level security by; use a member of the group of"
+                " its kind of process, such as counterseal_api"
             )
         ledger = Ledger.over(database, master)
         await _is_as_sealed(ledger, checkpoint_file(settings))

@@ -29,6 +29,7 @@ SYSTEM_USER = "embedded_postgres"
 SUPERUSER = "postgres"
 OWNER = "counterseal"
 SERVICE = "counterseal_service"
+GROUPS = ("counterseal_api", "counterseal_worker", "counterseal_sealer", "counterseal_readonly")
 DATABASE = "counterseal"
 
 _NOT_YET = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
@@ -114,6 +115,9 @@ class Postgres:
                     "SELECT format('ALTER ROLE %I LOGIN PASSWORD %L', $1::text, $2::text)", role, self._password(role)
                 )
                 await connection.execute(statement)
+            for group in GROUPS:
+                if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", group):
+                    await connection.execute(f"CREATE ROLE {group} NOLOGIN")
             if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", DATABASE):
                 await connection.execute(f"CREATE DATABASE {DATABASE} OWNER {OWNER}")
         finally:

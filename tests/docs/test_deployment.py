@@ -1,7 +1,6 @@
 """docker-compose.yaml, the Dockerfile and deploy/ agree with the code and with each other."""
 
 import json
-import os
 import re
 import subprocess
 import tomllib
@@ -13,11 +12,12 @@ import pytest
 import yaml
 
 from runtime.settings import Settings
-from runtime.stack.postgres import SERVICE, Postgres, find_binaries
+from runtime.stack.postgres import Postgres, find_binaries
 from runtime.stack.temporal import RETENTION, SEARCH_ATTRIBUTES
 from sandbox.__main__ import main as run_sandbox
 from tests.docs.test_pages import accept
 from tests.docs.written import ROOT
+from tests.roles import NAMES, make_roles, url_as
 
 TEXT = (ROOT / "docker-compose.yaml").read_text(encoding="utf-8")
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
@@ -132,33 +132,25 @@ def test_the_service_is_not_the_owner_who_migrates(compose: dict[str, Any]) -> N
         if (url := environment(service).get("COUNTERSEAL_DATABASE_URL"))
     }
     assert users.pop("migrate") == compose["services"]["postgres"]["environment"]["POSTGRES_USER"]
-    assert set(users.values()) == {SERVICE}
+    kinds = {name: user for name, user in users.items() if not name.startswith("worker-")}
+    assert kinds == {"api": "api", "sealer": "sealer"}
+    assert {user for name, user in users.items() if name not in kinds} == {"worker"}
 
 
-def test_the_services_role_is_made_once_and_gets_its_password(postgres_server: Postgres) -> None:
-    url = urlsplit(postgres_server.superuser_url())
-    told = {
-        "PGHOST": str(url.hostname),
-        "PGPORT": str(url.port),
-        "PGUSER": str(url.username),
-        "PGPASSWORD": str(url.password),
-        "PGDATABASE": "postgres",
-        "SERVICE_PASSWORD": str(urlsplit(postgres_server.service_url()).password),
-        "PATH": f"{find_binaries()}:{os.defpath}",
-    }
+def test_the_roles_are_made_once_and_get_their_passwords(postgres_server: Postgres) -> None:
     for _ in range(2):
-        script = ROOT / "deploy" / "ledger" / "service-role.sh"
-        subprocess.run(["/bin/sh", script], env=told, check=True, capture_output=True)
-    asked = ["psql", postgres_server.service_url("postgres"), "-Atc", "SELECT current_user"]
-    said = subprocess.run(asked, env=told, check=True, capture_output=True, text=True)
-    assert said.stdout == f"{SERVICE}\n"
+        make_roles(postgres_server)
+    for name in NAMES:
+        asked = [find_binaries() / "psql", url_as(name, postgres_server.superuser_url()), "-Atc", "SELECT current_user"]
+        said = subprocess.run(asked, check=True, capture_output=True, text=True)
+        assert said.stdout == f"{name}\n"
 
 
 def test_nothing_starts_without_passwords() -> None:
     required = {name for name, operator, _ in _VARIABLE.findall(TEXT) if operator == "?"}
     assert {
         "POSTGRES_PASSWORD",
-        "POSTGRES_SERVICE_PASSWORD",
+        *(f"POSTGRES_{name.upper()}_PASSWORD" for name in NAMES),
         "TEMPORAL_POSTGRES_PASSWORD",
         "COUNTERSEAL_MASTER_KEY_FILE",
     } <= required

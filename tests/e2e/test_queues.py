@@ -1,4 +1,4 @@
-"""Each process holds the credentials of the queues that it serves, and the service works all the same."""
+"""Each process holds the credentials of its queues and connects with the rights of its kind, and the service works."""
 
 import dataclasses
 import secrets
@@ -8,11 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from runtime.stack.postgres import Postgres
-from tests.e2e.processes import ground
+from tests.e2e.processes import Ground, Program, ground
 from tests.e2e.running import Customer, RunningStack
+from tests.roles import make_roles, url_as
+from tests.service import until
 
 GATEWAY_KEY, STORE_KEY = f"gateway-key-{secrets.token_hex(12)}", f"store-key-{secrets.token_hex(12)}"
 HELPDESK_KEY = f"helpdesk-key-{secrets.token_hex(12)}"
@@ -23,6 +26,7 @@ HOLDS: dict[str, dict[str, str]] = {
     "workflows": {},
     "payments": {"COUNTERSEAL_SANDBOX_GATEWAY_KEY": GATEWAY_KEY, "COUNTERSEAL_STORE_KEY": STORE_KEY},
     "orders": {"COUNTERSEAL_STORE_KEY": STORE_KEY},
+    "sealer": {},
 }
 
 
@@ -32,24 +36,30 @@ class Apart:
 
     stack: RunningStack
     processes: Mapping[str, subprocess.Popen[bytes]]
+    ground: Ground
 
 
 @pytest.fixture(scope="module")
 def apart(
     postgres_server: Postgres, migrated_template: str, temporal_server: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Generator[Apart]:
-    """An API that works nothing off by itself, and a worker for each queue."""
+    """An API that works nothing off by itself, a worker for each queue, and a sealer."""
+    make_roles(postgres_server)
     keys = {f"{name}_key": each for name, each in KEYS.items()}
     folder = tmp_path_factory.mktemp("queues")
     with ground(postgres_server, migrated_template, temporal_server, folder, **keys) as over, ExitStack() as opened:
-        programs = [
-            opened.enter_context(over.program(name, ["api"] if name == "api" else ["worker", "--queue", name], holds))
-            for name, holds in HOLDS.items()
-        ]
+
+        def start(name: str, holds: dict[str, str]) -> Program:
+            role = name if name in ("api", "sealer") else "worker"
+            settings = {**holds, "COUNTERSEAL_DATABASE_URL": url_as(role, over.environment["COUNTERSEAL_DATABASE_URL"])}
+            command = ["api"] if name == "api" else ["worker", "--queue", name]
+            return opened.enter_context(over.program(name, command, settings))
+
+        programs = [start(name, holds) for name, holds in HOLDS.items()]
         for each in programs:
             each.until_ready()
         stack = over.stack(programs[0])
-        yield Apart(stack, {each.name: each.process for each in programs})
+        yield Apart(stack, {each.name: each.process for each in programs}, over)
         stack.http.close()
 
 
@@ -64,7 +74,13 @@ def test_each_process_is_given_what_its_queue_needs(apart: Apart) -> None:
         name: {key for key, value in KEYS.items() if value.encode() in Path(f"/proc/{each.pid}/environ").read_bytes()}
         for name, each in apart.processes.items()
     }
-    assert held == {"api": set(), "workflows": set(), "payments": {"gateway", "store"}, "orders": {"store"}}
+    assert held == {
+        "api": set(),
+        "workflows": set(),
+        "payments": {"gateway", "store"},
+        "orders": {"store"},
+        "sealer": set(),
+    }
     assert all(each.poll() is None for each in apart.processes.values())
 
 
@@ -141,3 +157,23 @@ def test_the_api_is_ready_and_says_which_queue_has_no_worker(apart: Apart) -> No
     assert answer.status_code == 200
     pollers = {"workflows": True, "payments": True, "orders": True, "messages": False}
     assert answer.json() == {"database": True, "temporal": True, "pollers": pollers, "sealed": True}
+
+
+async def test_everything_was_sealed_and_nobody_lacked_a_right(apart: Apart, customer: Customer) -> None:
+    """After the tests above, and a refund that a person approved."""
+    customer.refund(31_240)
+    assert customer.decide("approve").is_success
+    owner = await asyncpg.connect(
+        apart.ground.environment["COUNTERSEAL_DATABASE_URL"], server_settings={"counterseal.tenant": "*"}
+    )
+
+    async def all_sealed() -> bool | None:
+        found = "SELECT (SELECT count(*) FROM events) = (SELECT max(size) FROM seals)"
+        return await owner.fetchval(found) or None
+
+    await until(all_sealed)
+    holders = await owner.fetch("SELECT name FROM leases WHERE ends_at > now() ORDER BY name")
+    assert [row["name"] for row in holders] == ["healing", "sealing", "telling"]
+    await owner.close()
+    for name in apart.processes:
+        assert "InsufficientPrivilege" not in (apart.ground.folder / f"{name}.log").read_text(), name
