@@ -2,7 +2,8 @@
 
 import asyncio
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -59,9 +60,7 @@ def verify(
     with ExitStack() as stack:
         folder = export
         if folder is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="counterseal-"))) / "export"
-            with progress("Reading") as done:
-                asyncio.run(_read(find_place(data), folder, done))
+            folder = stack.enter_context(_exported(find_place(data)))
         elif not folder.is_dir():
             raise CommandError(f"{folder} is no folder with an export")
         held, findings = _verified(folder, trusted, keys, processes)
@@ -74,6 +73,26 @@ def verify(
         _print(held, findings, trusted)
     if findings:
         raise typer.Exit(EXIT[gravest(findings).kind])
+
+
+def hold_to(place: Place, checkpoint: str | None) -> None:
+    """Verify the ledger there, and that it goes on from a checkpoint; say what was found. Raises typer.Exit with the
+    status of what does not hold."""
+    trusted = None if checkpoint is None else Checkpoint.parse(checkpoint)
+    with _exported(place) as folder:
+        held, findings = _verified(folder, trusted, [], None)
+    _print(held, findings, trusted)
+    if findings:
+        raise typer.Exit(EXIT[gravest(findings).kind])
+
+
+@contextmanager
+def _exported(place: Place) -> Generator[Path]:
+    with tempfile.TemporaryDirectory(prefix="counterseal-") as parent:
+        folder = Path(parent) / "export"
+        with progress("Reading") as done:
+            asyncio.run(_read(place, folder, done))
+        yield folder
 
 
 async def _remembered(files: list[Path], temporal: bool, data: Path | None) -> list[Remembered]:

@@ -28,6 +28,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("runtime.cli.runs", "Open a run for an agent."),
     "mcp": ("runtime.cli.mcp", "Give a local agent the tools of a run, over the Model Context Protocol."),
     "migrate": ("runtime.cli.migrate", "Bring the database to the current schema."),
+    "backup": ("runtime.cli.backup", "Back up the database of the ledger."),
+    "restore": ("runtime.cli.restore", "Restore a backup into an empty database, and verify it."),
     "users": ("runtime.cli.users", "Add, list or disable the people who decide."),
     "tokens": ("runtime.cli.tokens", "Issue, list or revoke bearer tokens."),
     "tools": ("runtime.cli.tools", "The inventory of tools, whether it holds together, and what servers advertise."),
