@@ -30,7 +30,7 @@ _PATIENCE_SECONDS = 60.0
     epilog="Example: counterseal restore /backups/ledger/monday --into postgresql://owner@db.example.com/counterseal",
 )
 def restore_backup(
-    folder: Annotated[Path, typer.Argument(help="A backup", exists=True, file_okay=False)],
+    folder: Annotated[Path, typer.Argument(help="A backup", file_okay=False)],
     into: Annotated[str | None, typer.Option(help="URL of an empty database, as its owner")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Data folder of a stack that is stopped and has no database", file_okay=False)
