@@ -75,7 +75,7 @@ def test_what_services_need_is_declared(compose: dict[str, Any]) -> None:
 
 def test_images_are_pinned(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
-        assert re.search(r":\d+\.\d+", service["image"]), f"{name}: {service['image']}"
+        assert re.search(r":v?\d+\.\d+", service["image"]), f"{name}: {service['image']}"
 
 
 def test_commands_are_accepted(compose: dict[str, Any]) -> None:
@@ -208,3 +208,31 @@ def test_dockerfile_says_what_to_run() -> None:
     assert json.loads(entrypoint) == ["counterseal"]
     (user,) = re.findall(r"^USER (\d+):\d+$", dockerfile, re.MULTILINE)
     assert int(user) > 0
+
+
+def test_nothing_may_take_all_there_is(compose: dict[str, Any]) -> None:
+    jobs = {"roles", "migrate", "temporal-database", "temporal-namespace"}
+    for name, service in compose["services"].items():
+        if name not in jobs:
+            limits = service["deploy"]["resources"]["limits"]
+            assert {"cpus", "memory"} <= limits.keys(), name
+
+
+def test_what_prometheus_reads_is_served(compose: dict[str, Any]) -> None:
+    read = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yaml").read_text())
+    (targets,) = (each["targets"] for job in read["scrape_configs"] for each in job["static_configs"])
+    served = {
+        f"{name}:{environment(service)['COUNTERSEAL_METRICS_PORT']}"
+        for name, service in ours(compose).items()
+        if name not in ("migrate", "sandbox")
+    }
+    assert set(targets) == served
+    for name in served:
+        assert "telemetry" in compose["services"][name.partition(":")[0]]["networks"]
+
+
+def test_the_collector_hands_on_what_it_takes() -> None:
+    config = yaml.safe_load((ROOT / "deploy" / "collector" / "collector.yaml").read_text())
+    for pipeline in config["service"]["pipelines"].values():
+        for kind in ("receivers", "processors", "exporters"):
+            assert set(pipeline.get(kind, [])) <= set(config[kind])
