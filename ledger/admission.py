@@ -338,6 +338,7 @@ class Admissions:
             *columns(rows),
             list(takes.keys()),
             list(takes.values()),
+            call.trace_id,
         )
         if changes.asks is not None:
             await insert_approval(connection, changes.asks, key, self._keys)

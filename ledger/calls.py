@@ -185,6 +185,10 @@ class Calls:
         """Newest first, plain columns only."""
         return [dict(row) for row in await self._pool.fetch(_SQL["list_calls"], tenant, status, limit)]
 
+    async def in_trace(self, trace_id: str, limit: int) -> list[str]:
+        """The request ids of the calls in a trace, in order."""
+        return [row["request_id"] for row in await self._pool.fetch(_SQL["in_trace"], trace_id, limit)]
+
     async def counts(self, tenant: str) -> dict[str, int]:
         """How many calls there are, by status."""
         return {row["status"]: row["count"] for row in await self._pool.fetch(_SQL["count_calls"], tenant)}

@@ -133,6 +133,7 @@ def _call(projected: Projected) -> Row:
         "remote_id": record.remote_id,
         "review": record.review,
         "recheck_at": record.recheck_at,
+        "trace_id": record.details.call.trace_id,
         "created_at": record.created_at,
         "updated_at": record.updated_at,
         "n": record.head.n,

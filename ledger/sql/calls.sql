@@ -89,8 +89,8 @@ WHERE h.tenant = $1 AND h.subject = $2 AND h.request_id <> $3 AND c.operation_id
 WITH call AS (
     INSERT INTO calls (request_id, tenant, run_id, agent_id, customer_id, tool, workflow_id, arguments_digest, status,
                        code, verdict, rule, policy_version, approval_id, operation_id, intended_at, created_at,
-                       updated_at, n, hash, key_id, details)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, $18, $19, $20, $21)
+                       updated_at, n, hash, key_id, details, trace_id)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, $18, $19, $20, $21, $30)
 ), event AS (
     INSERT INTO events (tenant, request_id, n, type, version, at, key_id, body, previous, hash)
     SELECT $2, $1, e.n, e.type, e.version, $17, $20, e.body, e.previous, e.hash
@@ -232,6 +232,10 @@ ORDER BY created_at DESC, request_id LIMIT $3
 -- name: count_calls
 -- Calls of a tenant by status.
 SELECT status, count(*) AS count FROM calls WHERE tenant = $1 GROUP BY status
+
+-- name: in_trace
+-- The calls of a trace, in order.
+SELECT request_id FROM calls WHERE trace_id = $1 ORDER BY created_at, request_id LIMIT $2
 
 -- name: events_of
 SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash

@@ -79,14 +79,14 @@ DELETE FROM calls WHERE request_id = $1
 -- name: put_call
 INSERT INTO calls (request_id, tenant, run_id, agent_id, customer_id, tool, workflow_id, arguments_digest, status, code,
                    verdict, rule, policy_version, approval_id, operation_id, intended_at, remote_id, review, recheck_at,
-                   created_at, updated_at, n, hash, erased_at, key_id, details)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
-        $26)
+                   trace_id, created_at, updated_at, n, hash, erased_at, key_id, details)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26,
+        $27)
 ON CONFLICT (request_id) DO UPDATE SET
     tenant = $2, run_id = $3, agent_id = $4, customer_id = $5, tool = $6, workflow_id = $7, arguments_digest = $8,
     status = $9, code = $10, verdict = $11, rule = $12, policy_version = $13, approval_id = $14, operation_id = $15,
-    intended_at = $16, remote_id = $17, review = $18, recheck_at = $19, created_at = $20, updated_at = $21, n = $22,
-    hash = $23, erased_at = $24, key_id = $25, details = $26
+    intended_at = $16, remote_id = $17, review = $18, recheck_at = $19, trace_id = $20, created_at = $21, updated_at = $22, n = $23,
+    hash = $24, erased_at = $25, key_id = $26, details = $27
 
 -- name: put_approval
 INSERT INTO approvals (approval_id, request_id, tenant, tool, approvers, rule, policy_version, action_digest, requested_at,

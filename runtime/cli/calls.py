@@ -1,6 +1,7 @@
 """`counterseal calls`: what agents asked for and what became of it, from the ledger."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
@@ -15,6 +16,7 @@ from ledger.records import CallDetails
 from runtime.cli.chains import event_rows
 from runtime.cli.connecting import DataOption, JsonOption, Links, find_links, with_ledger
 from runtime.cli.exporting import event_json, export
+from runtime.cli.investigating import investigate
 from runtime.cli.output import console, exact, instant, plain, print_json, table
 from schemas.codes import Status
 from schemas.events import CallDecided, Pruned, Recorded
@@ -51,8 +53,19 @@ def list_(
 
 
 @app.command(epilog="Example: counterseal calls show act_0123456789abcdef0123456789abcdef")
-def show(request_id: RequestId, data: DataOption = None, as_json: JsonOption = False) -> None:
+def show(
+    request_id: Annotated[str, typer.Argument(help="The call's request_id, act_…; with --incident a trace's id, too")],
+    data: DataOption = None,
+    as_json: JsonOption = False,
+    incident: Annotated[bool, typer.Option("--incident", help="Answer what is asked after an incident")] = False,
+    tools: Annotated[
+        Path | None, typer.Option(envvar="COUNTERSEAL_TOOLS_PATH", help="A folder with a team's own tools")
+    ] = None,
+) -> None:
     """Tell a call as a story, and verify its chain of hashes; exit 1 when it does not hold."""
+    if incident:
+        investigate(request_id, data, tools, as_json=as_json)
+        return
     links = find_links(data)
     read = with_ledger(data, lambda ledger: _read(ledger, request_id))
     if as_json:
