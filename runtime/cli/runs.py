@@ -25,7 +25,7 @@ class Interface(StrEnum):
     V1 = "v1"
 
 
-@app.callback()
+@app.callback(epilog="Example: counterseal runs open --customer cus_DemoAda00001 --tool issue_refund")
 def _runs() -> None:  # pyright: ignore[reportUnusedFunction]
     """A group, whatever the number of its commands."""
 
