@@ -58,6 +58,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     address = folder / "counterseal.socket"
     for name, script in (
         ("counterseal", stub(address)),
+        ("pytest", f'#!/bin/sh\nexec "{sys.executable}" -m pytest -q -p no:cacheprovider "$@"\n'),
         ("temporal", f'#!/bin/sh\nexec "{Path(sys.executable).with_name("temporal")}" "$@"\n'),
         ("python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'),
         ("npx", f'#!/bin/sh\n[ "$1" = {INSPECTOR} ] && shift && exec "{node()}" "{PEERS / _LAUNCHER}" "$@"\n'),
@@ -177,11 +178,15 @@ def desk(stack: RunningStack, variables: dict[str, str], named: Named, tmp_path:
         listed = json.loads(shell.run("counterseal keys list --json"))["keys"]
         return [each["key_id"] for each in listed if not each["needed_by"]][-1]
 
+    def trace() -> str:
+        return json.loads(shell.run(f"counterseal calls show {named.request_id} --json"))["trace"]
+
     yield Desk(
         tmp_path,
         shell,
         {
             "mk_0123456789abcdef": new_master_key,
+            "4bf92f3577b34da6a3ce929d0e0e4736": trace,
             "http://127.0.0.1:8080": lambda: stack.info["api"],
             "https://counterseal.example": lambda: stack.info["api"],
             "https://approvals.example.com": lambda: stack.info["api"],
