@@ -11,7 +11,7 @@ import httpx
 
 from counterseal_client import core
 from counterseal_client.core import AnyRun, Flow, Patience, RunCore
-from counterseal_client.transport import grow, no_answer
+from counterseal_client.transport import PLAIN, grow, is_plain, no_answer
 from counterseal_client.wire import Answer, NoAnswer, Request, base_url
 
 P = ParamSpec("P")
@@ -41,9 +41,11 @@ class Transport:
             async with (
                 asyncio.timeout(made.seconds),
                 self._http.stream(
-                    made.method, made.path, headers=dict(made.headers), content=made.body, timeout=made.seconds
+                    made.method, made.path, headers={**made.headers, **PLAIN}, content=made.body, timeout=made.seconds
                 ) as answer,
             ):
+                if not is_plain(answer):
+                    return Answer(answer.status_code, b"")
                 async for chunk in answer.aiter_bytes():
                     grow(body, chunk, answer.status_code)
                 return Answer(answer.status_code, bytes(body))

@@ -11,7 +11,7 @@ import httpx
 
 from counterseal_client import core
 from counterseal_client.core import AnyRun, Flow, Patience, RunCore
-from counterseal_client.transport import grow, no_answer
+from counterseal_client.transport import PLAIN, grow, is_plain, no_answer
 from counterseal_client.wire import Answer, NoAnswer, Request, base_url
 
 P = ParamSpec("P")
@@ -40,8 +40,10 @@ class Transport:
         ends, body = time.monotonic() + made.seconds, bytearray()
         try:
             with self._http.stream(
-                made.method, made.path, headers=dict(made.headers), content=made.body, timeout=made.seconds
+                made.method, made.path, headers={**made.headers, **PLAIN}, content=made.body, timeout=made.seconds
             ) as answer:
+                if not is_plain(answer):
+                    return Answer(answer.status_code, b"")
                 for chunk in answer.iter_bytes():
                     grow(body, chunk, answer.status_code)
                     if time.monotonic() > ends:

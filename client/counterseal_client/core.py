@@ -54,8 +54,9 @@ class Patience:
         return min(0.2 * 2 ** (failures - 1), 5.0) * (0.5 + self.jitter())
 
     def after_reply(self, reply: Reply) -> float:
-        """The pause that a reply asks for, and a little more."""
-        asked = max(reply.retry_after_seconds or 1, 0)
+        """The pause that a reply asks for, and a little more; never none, or one that asks for less than none would be
+        obeyed for ever."""
+        asked = max(reply.retry_after_seconds or 1, 1)
         return asked + min(0.1 * asked, 2.0) * self.jitter()
 
 

@@ -173,6 +173,10 @@ def test_only_what_may_be_repeated_is_and_no_longer_than_allowed() -> None:
     assert found.code == "TEMPORARY_FAILURE"
     found, _ = play(run(max_wait=3).call("issue_refund", REFUND, step="1"), [listed(), busy(2), busy(2)])
     assert found.code == "TEMPORARY_FAILURE"
+    for seconds in (0, -1):
+        busily = [listed(), *[busy(seconds)] * 4]
+        found, asked = play(run(max_wait=3).call("issue_refund", REFUND, step="1"), busily)
+        assert (found.code, asked[2].pause) == ("TEMPORARY_FAILURE", 1.0), "it is not asked in a tight circle"
     later = reply("NETWORK_UNREACHABLE", "failed", http=503, retry_after_seconds=1, action="retry_after_delay")
     found, _ = play(run().call("issue_refund", REFUND, step="1"), [listed(), later])
     assert found.code == "NETWORK_UNREACHABLE"

@@ -1,6 +1,7 @@
 """Both ways of making requests, over real sockets: how long they may take, and what of a failure is told."""
 
 import asyncio
+import gzip
 import socket
 import threading
 import time
@@ -137,6 +138,16 @@ def test_a_redirect_is_not_followed(ask: Ask) -> None:
 def test_no_more_is_read_than_any_answer_has(ask: Ask) -> None:
     with served(lambda peer: peer.sendall(answer(b" " * (5 * 2**20)))) as (api, _):
         assert "longer" in failure(UnexpectedAnswer, ask, api, Patience(timeout=30))
+
+
+@both
+def test_what_is_compressed_is_not_unpacked(ask: Ask) -> None:
+    body = gzip.compress(EMPTY)
+    head = f"content-encoding: gzip\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    with served(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n" + head + body)) as (url, got):
+        with pytest.raises(UnexpectedAnswer):
+            ask(url, PATIENCE)
+        assert b"accept-encoding: identity\r\n" in got[0].lower()
 
 
 @both
