@@ -116,8 +116,8 @@ class McpUpstream:
                 span.set_attribute("error.type", problem)
                 span.set_status(Status(StatusCode.ERROR))
             status = flight.course.status
-            if isinstance(answer, int) and status is not None and status >= 400:
-                # What the SDK makes of a status is no answer of the tool's.
+            if status is not None and status >= 400 and flight.problem is None:
+                # What the SDK makes of a status, or of the error that came with it, is no answer of the tool's.
                 answer, problem = None, REFUSALS.get(status, f"http_{status}")
                 if connection is not None and status not in REFUSALS:
                     connection.lose()

@@ -221,9 +221,13 @@ async def test_without_a_credential_nothing_is_sent(gate: Gate) -> None:
     assert (answer.nothing_sent, answer.exchange.problem, gate.shop.seen) == (True, "vault_locked", [])
 
 
-@pytest.mark.parametrize(("status", "problem"), [(401, "auth_failed"), (403, "forbidden"), (429, "rate_limited")])
+@pytest.mark.parametrize("code", [None, -32000, -32001, -32700, -32601])
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [(401, "auth_failed"), (403, "forbidden"), (429, "rate_limited"), (500, "http_500")],
+)
 async def test_a_status_in_the_place_of_an_answer_is_told_by_its_own_word(
-    gate: Gate, status: int, problem: str
+    gate: Gate, status: int, problem: str, code: int | None
 ) -> None:
     assert isinstance(await gate.call(), Called)
     discovers = gate.shop.before
@@ -231,8 +235,13 @@ async def test_a_status_in_the_place_of_an_answer_is_told_by_its_own_word(
     async def refuse(scope: Any, send: Any) -> bool:
         if scope["method"] != "POST" or (discovers is not None and await discovers(scope, send)):
             return False
-        await send({"type": "http.response.start", "status": status, "headers": []})
-        await send({"type": "http.response.body", "body": b"words of the server's"})
+        body, headers = b"words of the server's", list[tuple[bytes, bytes]]()
+        if code is not None:
+            # As servers say it whose SDK wraps a refusal in an error.
+            said = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": "words of the server's"}}
+            body, headers = json.dumps(said).encode(), [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
         return True
 
     gate.shop.before = refuse
