@@ -26,10 +26,11 @@ class Reach(NamedTuple):
     local: bool
 
     def has_host(self, host: str) -> bool:
-        return host.lower() in self.hosts or (self.local and _is_of_this_machine(f"//{host}"))
+        url = f"http://{host}"
+        return host.lower() in self.hosts or (self.local and is_origin(url) and _is_of_this_machine(url))
 
     def has_origin(self, origin: str) -> bool:
-        return origin in self.origins or (self.local and _is_of_this_machine(origin))
+        return origin in self.origins or (self.local and is_origin(origin) and _is_of_this_machine(origin))
 
 
 @lru_cache(maxsize=8)
@@ -61,7 +62,9 @@ def is_origin(text: str) -> bool:
     """Whether it is what browsers send as an origin, e.g. `https://agents.example.com`."""
     try:
         parts = urlsplit(text)
-        return parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and text == f"{parts.scheme}://{parts.netloc}"
+        # No port is 0, and one that is no number raises.
+        named = bool(parts.hostname) and parts.port != 0
+        return named and parts.scheme in _DEFAULT_PORTS and text == f"{parts.scheme}://{parts.netloc}"
     except ValueError:
         return False
 

@@ -88,7 +88,18 @@ async def test_no_token_is_made_for_anything_else(api: Api, somebody: Tenant, re
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example:8080", "localhost@evil.example", "10.0.0.1"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8080",
+        "127.0.0.1.evil.example:8080",
+        "localhost@evil.example",
+        "10.0.0.1",
+        "localhost/x",
+        "localhost:99999",
+        "localhost:x",
+        "",
+    ],
 )
 async def test_a_name_that_was_pointed_here_is_refused(api: Api, run_token: str, host: str) -> None:
     refused(await replace(Wire(api, run_token), host=host).send("tools/list"), 403, "FORBIDDEN")
@@ -99,7 +110,19 @@ async def test_this_machine_s_names_are_good_for_a_service_on_it(api: Api, run_t
     assert (await replace(Wire(api, run_token), host=host).send("tools/list")).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost.evil.example:8080", "file://"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://evil.example",
+        "null",
+        "http://localhost.evil.example:8080",
+        "file://",
+        "chrome-extension://localhost",
+        "ws://127.0.0.1:8080",
+        "//localhost",
+        "http://localhost:8080/",
+    ],
+)
 async def test_a_page_of_somebody_else_is_refused(api: Api, run_token: str, origin: str) -> None:
     refused(await Wire(api, run_token).send("tools/list", Origin=origin), 403, "FORBIDDEN")
 
