@@ -1,9 +1,11 @@
 """The pages about the client do what they say: every block of Python on them is run, in their order."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from sandbox.demo_orders import GRETA, WITHDRAWN_REFUND, demo_orders
 from tests.docs.written import ROOT, fenced
 from tests.e2e.running import RunningStack
 
@@ -14,7 +16,8 @@ PAGES = ("docs/how-to/call-from-python.md",)
 def test_every_block_runs(
     page: str, stack: RunningStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    customer = stack.order(paid=100_000)
+    (order,) = [each for each in demo_orders(datetime.now(UTC)) if each.order_id == WITHDRAWN_REFUND]
+    customer = stack.order(paid=sum(each.captured_cents for each in order.payments))
     monkeypatch.setenv("SERVICE", stack.info["service_token"])
     blocks = [
         content for language, content in fenced((ROOT / page).read_text(encoding="utf-8")) if language == "python"
@@ -24,8 +27,8 @@ def test_every_block_runs(
     for block in blocks:
         for written, real in (
             ("http://127.0.0.1:8080", stack.info["api"]),
-            ("cus_DemoAda00001", customer.customer_id),
-            ("ord_DemoFree0001", customer.order_id),
+            (GRETA, customer.customer_id),
+            (WITHDRAWN_REFUND, customer.order_id),
             ("conversation-42", customer.customer_id),
         ):
             block = block.replace(written, real)
