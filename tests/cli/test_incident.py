@@ -18,6 +18,7 @@ from schemas.decisions import Approval
 from schemas.effects import Effect
 from schemas.events import (
     ApprovalGranted,
+    ApprovalRequested,
     CallDecided,
     EffectConfirmed,
     EffectFailed,
@@ -153,6 +154,18 @@ async def test_an_approval_of_something_else_is_not_bound(ledger: Ledger, change
     forged = [(row, e.model_copy(update=change) if isinstance(e, ApprovalGranted) else e) for row, e in events]
     found = answered(forged)["approval_bound"]
     assert (found.verdict, problem in found.said) == ("no", True)
+
+
+async def test_a_digest_of_another_action_than_was_shown_binds_nothing(ledger: Ledger) -> None:
+    approval = await approved(ledger)
+    assert approval.action is not None
+    other = approval.model_copy(update={"action": approval.action | {"tool": "another_tool"}})
+    events = [
+        (row, e.model_copy(update={"approval": other}) if isinstance(e, ApprovalRequested) else e)
+        for row, e in await events_of(ledger, approval, INTENDED)
+    ]
+    found = answered(events)["approval_bound"]
+    assert (found.verdict, found.said) == ("no", "the digest is not that of the action that was shown")
 
 
 async def test_what_is_not_kept_is_not_known(ledger: Ledger) -> None:
