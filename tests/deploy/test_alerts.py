@@ -10,7 +10,6 @@ import yaml
 from tests.deploy.queries import DEPLOY, ROOT, RULES, TRIALS, expressions, metrics_of, panels, rules
 
 PROMTOOL = shutil.which("promtool")
-# Pages that this release brings or has.
 RUNBOOK = re.compile(r"docs/runbooks/[a-z-]+\.md")
 
 
@@ -32,7 +31,8 @@ def test_every_alert_says_how_bad_it_is_and_what_to_do() -> None:
     for rule in rules():
         assert rule["labels"]["severity"] in ("page", "ticket"), rule["alert"]
         assert rule["annotations"]["summary"], rule["alert"]
-        assert RUNBOOK.fullmatch(rule["annotations"]["runbook_url"]), rule["alert"]
+        assert RUNBOOK.fullmatch(page := rule["annotations"]["runbook_url"]), rule["alert"]
+        assert (ROOT / page).is_file(), page
 
 
 def test_every_alert_is_tried_out() -> None:
