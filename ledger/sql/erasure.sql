@@ -43,7 +43,7 @@ WITH key AS (
     WHERE tenant = $1 AND customer_id = $2
 ), use AS (
     UPDATE uses u SET subject = 'erased:' || gen_random_uuid()
-    FROM call c WHERE u.request_id = c.request_id AND u.subject ~ '^(unasked:)?(customer|order|repeat):'
+    FROM call c WHERE u.request_id = c.request_id AND u.subject ~ '^(together:)?(unasked:)?(customer|order|repeat):'
 ), account AS (
     DELETE FROM diagnostics d USING key k WHERE d.key_id = k.key_id
 )

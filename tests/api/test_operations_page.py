@@ -62,7 +62,7 @@ async def test_limits_are_shown_with_what_is_used_of_them(desk: Office) -> None:
     assert row(refunds, "Refunds per hour").endswith("all agents together, in 1 h 100 85 (85 %) ⚠ nearly used up")
     assert row(refunds, "Refunds per day").endswith("all agents together, in 1 day 1,000 86 (8 %)")
     assert row(refunds, "Tenant cents 1h").endswith("in 1 h 50,000.00 60,000.00 (100 %) ⚠ used up")
-    assert row(refunds, "Order cents 24h").endswith("each order, in 1 day 2,000.00 –")
+    assert row(refunds, "Order cents 24h").endswith("each order, over all tools that count so, in 1 day 2,000.00 –")
     assert row(refunds, "The breaker").endswith(
         "turns off: Tools that move money all agents together, in 1 h 200 85 (42 %)"
     )
