@@ -14,7 +14,13 @@ PAGES = sorted(
         ROOT / "client/typescript/README.md",
     }
 )
-DEPLOYED = sorted({ROOT / "docker-compose.yaml", ROOT / "Dockerfile", *(path for path in ROOT.glob("deploy/**/*.*"))})
+DEPLOYED = sorted(
+    {
+        ROOT / "docker-compose.yaml",
+        ROOT / "Dockerfile",
+        *(path for path in ROOT.glob("deploy/**/*.*") if path.is_file()),
+    }
+)
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")
