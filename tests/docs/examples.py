@@ -30,6 +30,8 @@ _BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<content>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
+# A path from the root or from home, other than where nothing is kept.
+_OUTSIDE = re.compile(r"(?<![\w.:/)}$\\*])(?:/(?!dev/null\b)\w|~/)")
 # What differs from one time to the next.
 _VARYING = (
     (re.compile(r"\b([a-z]{2,3})_(?:[0-9a-f]{32}|[0-9a-f]{24}|[0-9a-f]{16})\b"), r"\1_…"),
@@ -82,6 +84,11 @@ class Example:
         """What it shows."""
         kind, _, name = self.mark.partition(":")
         return ROOT / name.strip() if kind == "file" else None
+
+    @property
+    def leaves_its_folder(self) -> bool:
+        """Whether it names a place outside of the folder that its session has: then nobody runs it in a test."""
+        return _OUTSIDE.search(re.sub(r"(?m)(?:^|\s)#.*$", "", self.content)) is not None
 
     @property
     def is_run(self) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,14 @@ def test_each_block_is_run_or_read_or_says_why_not() -> None:
     read = {"sh", "python", "json", "yaml", "mermaid"}
     assert [str(each) for each in READ if each.language not in read] == []
     assert [str(each) for each in ALL if each.mark and not (each.prints or each.reason or each.file)] == []
+
+
+def test_nothing_that_is_run_leaves_its_folder() -> None:
+    assert [str(each) for each in READ if each.language == "sh" and each.leaves_its_folder] == []
+    for line in ("counterseal backup --out /backups/monday", "cp x ~/y", "x --to=/srv/x", "cat </etc/hosts"):
+        assert replace(READ[0], content=line).leaves_its_folder, line
+    for line in ("curl $API/v1/runs http://127.0.0.1/mcp", "make > /dev/null", "call/default/x", "cat audit/x"):
+        assert not replace(READ[0], content=line).leaves_its_folder, line
 
 
 def test_no_block_is_overlooked() -> None:

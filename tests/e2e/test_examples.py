@@ -227,4 +227,5 @@ def read(page: str, desk: Desk) -> None:
         if example.prints:
             assert settled(printed) == settled(example.content), f"{example} prints:\n{printed}"
         elif example.is_run and example.language == "sh":
+            assert not example.leaves_its_folder, f"{example} would leave its folder: say why it is not run"
             printed = desk.run(own(example.content))
