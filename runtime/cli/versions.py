@@ -43,15 +43,16 @@ class _Settings(BaseSettings):
 def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
     """List the builds that Temporal knows, and how many workflows are open on each."""
     builds = _with_versions(data, lambda versions: versions.builds())
+    unneeded = stoppable(builds)
     if as_json:
-        print_json({"builds": [_as_json(each) for each in builds], "stoppable": stoppable(builds)})
+        print_json({"builds": [_as_json(each) for each in builds], "stoppable": unneeded})
         return
     if not builds:
         console().print("Workers are not versioned: COUNTERSEAL_BUILD_ID is not set.")
         return
     shown = table("Build", "New calls", "Open workflows", "Workers")
     for each in builds:
-        needed = "are needed" if each.current or each.open else "can be stopped"
+        needed = "can be stopped" if each.build_id in unneeded else "are needed"
         shown.add_row(each.build_id, "begin here" if each.current else "", str(each.open), needed)
     console().print(shown)
 
