@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +132,26 @@ class Api:
         return {**counted, "events": await pool.fetchval(events)}
 
 
+@asynccontextmanager
+async def application(built: Service, temporal: str) -> AsyncGenerator[Api]:
+    """The API process's application with its own workflow worker, and a worker for payments beside it."""
+    changes = {"eager_start": True, "sandbox_webhook_secret": SecretStr(WEBHOOK_SECRET), **UNBOUNDED}
+    settings = built.core.settings.model_copy(update=changes)
+    app = create_app(lifespan_of(settings))
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    running = in_one_task(app.router.lifespan_context(app))
+    with address_of(temporal):
+        await running.__aenter__()
+    try:
+        async with (
+            effect_worker(built.temporal, built.services, "payments"),
+            httpx.AsyncClient(transport=transport, base_url="http://counterseal.test", trust_env=False) as client,
+        ):
+            yield Api(built, app, client)
+    finally:
+        await running.__aexit__(None, None, None)
+
+
 @pytest.fixture(scope="session")
 def sandbox_urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxUrls]:
     with sandbox_process(tmp_path_factory.mktemp("sandbox")) as urls:
@@ -150,22 +171,9 @@ async def api(
     async with (
         fresh_database(postgres_server, migrated_template) as database,
         service(database, temporal_server, sandbox_urls, folder) as built,
+        application(built, temporal_server) as api,
     ):
-        changes = {"eager_start": True, "sandbox_webhook_secret": SecretStr(WEBHOOK_SECRET), **UNBOUNDED}
-        settings = built.core.settings.model_copy(update=changes)
-        app = create_app(lifespan_of(settings))
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        running = in_one_task(app.router.lifespan_context(app))
-        with address_of(temporal_server):
-            await running.__aenter__()
-        try:
-            async with (
-                effect_worker(built.temporal, built.services, "payments"),
-                httpx.AsyncClient(transport=transport, base_url="http://counterseal.test", trust_env=False) as client,
-            ):
-                yield Api(built, app, client)
-        finally:
-            await running.__aexit__(None, None, None)
+        yield api
 
 
 @pytest_asyncio.fixture(loop_scope="session")
