@@ -99,13 +99,14 @@ async def approved_lost_answer(service: Service) -> Started:
 
 @dataclass(frozen=True)
 class Path:
-    """How to walk it, how it ends, what the ledger has then, and how many events Temporal has (they cost money)."""
+    """How to walk it, how it ends, what the ledger has then, and what it costs at Temporal: events, billed actions."""
 
     walk: Callable[[Service], Awaitable[Started]]
     status: Status
     code: Code
     ledger: str
     history: int
+    actions: int
     effects: int = 0
     sends: int | None = None
     """How often it was sent, where that is not once an effect."""
@@ -116,23 +117,41 @@ _PARKED = f"{_PROPOSED} approval.requested"
 
 PATHS: dict[str, Path] = {
     "free": Path(
-        free, "executed", Code.OK, f"{_PROPOSED} effect.intended effect.confirmed call.settled", history=6, effects=1
+        free,
+        "executed",
+        Code.OK,
+        f"{_PROPOSED} effect.intended effect.confirmed call.settled",
+        history=6,
+        actions=2,
+        effects=1,
     ),
-    "read": Path(read, "executed", Code.OK, f"{_PROPOSED} call.settled", history=6),
-    "refused": Path(refused, "refused", Code.REFUND_EXCEEDS_PAID, f"{_PROPOSED} call.settled", history=7),
+    "read": Path(read, "executed", Code.OK, f"{_PROPOSED} call.settled", history=6, actions=2),
+    "refused": Path(refused, "refused", Code.REFUND_EXCEEDS_PAID, f"{_PROPOSED} call.settled", history=7, actions=3),
     "approved": Path(
         approved,
         "executed",
         Code.OK,
         f"{_PARKED} approval.granted effect.intended effect.confirmed call.settled",
         history=20,
+        actions=7,
         effects=1,
     ),
-    "denied": Path(denied, "denied", Code.USER_DENIED, f"{_PARKED} approval.denied call.settled", history=15),
-    "withdrawn": Path(withdrawn, "cancelled", Code.CANCELLED, f"{_PARKED} call.cancelled call.settled", history=15),
-    "expired": Path(expired, "expired", Code.APPROVAL_EXPIRED, f"{_PARKED} approval.expired call.settled", history=14),
+    "denied": Path(
+        denied, "denied", Code.USER_DENIED, f"{_PARKED} approval.denied call.settled", history=15, actions=7
+    ),
+    "withdrawn": Path(
+        withdrawn, "cancelled", Code.CANCELLED, f"{_PARKED} call.cancelled call.settled", history=15, actions=7
+    ),
+    "expired": Path(
+        expired, "expired", Code.APPROVAL_EXPIRED, f"{_PARKED} approval.expired call.settled", history=14, actions=6
+    ),
     "voided": Path(
-        voided, "refused", Code.APPROVAL_VOID, f"{_PARKED} approval.granted approval.voided call.settled", history=20
+        voided,
+        "refused",
+        Code.APPROVAL_VOID,
+        f"{_PARKED} approval.granted approval.voided call.settled",
+        history=20,
+        actions=7,
     ),
     "lost_answer": Path(
         lost_answer,
@@ -140,6 +159,7 @@ PATHS: dict[str, Path] = {
         Code.OK,
         f"{_PROPOSED} effect.intended effect.unknown effect.inspected effect.confirmed call.settled",
         history=14,
+        actions=5,
         effects=1,
     ),
     # Looked at when it is 0, 1 and 2 seconds old, and then absent.
@@ -150,6 +170,7 @@ PATHS: dict[str, Path] = {
         f"{_PROPOSED} effect.intended effect.unknown effect.inspected effect.inspected effect.inspected"
         " effect.intended effect.confirmed call.settled",
         history=42,
+        actions=10,
         effects=1,
         sends=2,
     ),
@@ -159,6 +180,7 @@ PATHS: dict[str, Path] = {
         Code.OK,
         f"{_PARKED} approval.granted effect.intended effect.unknown effect.inspected effect.confirmed call.settled",
         history=27,
+        actions=9,
         effects=1,
     ),
 }

@@ -9,6 +9,7 @@ import pytest
 
 from runtime.codec import ENCODING
 from schemas.calls import ToolCallResult
+from tests.bench.actions import cost
 from tests.service import Service, until
 from tests.workflows.paths import PATHS, names, steps
 
@@ -38,8 +39,10 @@ async def test_a_path_ends_as_it_should_and_costs_what_it_should(
         content = json.dumps(history.to_json_dict(), indent=1, sort_keys=True)
         HISTORIES.mkdir(exist_ok=True)
         (HISTORIES / f"{name}.json").write_text(content + "\n")
-    events = names(history.events)
-    assert len(events) == path.history, " ".join(events)
+    assert cost(history.events) == (path.history, path.actions), (
+        f"{' '.join(names(history.events))}\nTemporal keeps every event and Temporal Cloud bills every action: what is"
+        " added needs a reason, and its figure in tests/workflows/paths.py and docs/sizing.md"
+    )
     codec = running.core.temporal.data_converter.payload_codec
     assert codec is not None
     for stored in steps(history.events):
