@@ -13,7 +13,7 @@ from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
 from runtime.codec import ENCODING
-from runtime.workers import WORKFLOWS, workflow_runner
+from runtime.workers import WORKFLOWS, workflow_sandbox
 
 # The SDK's text is a dump of a structure with this in it; https://github.com/temporalio/rules/blob/main/rules/TMPRL1100.md
 _ACCOUNT = re.compile(r"\[(TMPRL1100)\] Nondeterminism error: ([^\"\n]+)")
@@ -52,7 +52,7 @@ async def replay(
     histories: AsyncIterator[WorkflowHistory], converter: DataConverter, *, workflows: Sequence[type] = WORKFLOWS
 ) -> AsyncGenerator[Replayed]:
     """Replay each history; nothing outside is touched."""
-    replayer = Replayer(workflows=workflows, workflow_runner=workflow_runner(), data_converter=converter)
+    replayer = Replayer(workflows=workflows, workflow_runner=workflow_sandbox(), data_converter=converter)
     async for history in histories:
         problem = await _unreadable(history, converter)
         if problem is None:

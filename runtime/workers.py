@@ -4,7 +4,13 @@ from datetime import timedelta
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
-from temporalio.worker import PollerBehaviorAutoscaling, Worker, WorkerDeploymentConfig
+from temporalio.worker import (
+    PollerBehaviorAutoscaling,
+    UnsandboxedWorkflowRunner,
+    Worker,
+    WorkerDeploymentConfig,
+    WorkflowRunner,
+)
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.all import Activity, effect_activities, workflow_activities
@@ -20,17 +26,24 @@ WORKFLOWS: list[type] = [ToolCall, Preview, Recheck, Notify]
 GRACE = timedelta(seconds=60)
 
 
-def workflow_runner() -> SandboxedWorkflowRunner:
-    """Runs workflow code so that what is not deterministic fails at once."""
+def workflow_sandbox() -> WorkflowRunner:
+    """Runs workflow code so that what is not deterministic fails at once. For replays and tests: it loads the module of
+    a workflow anew for each one, which is a fifth of what a call costs."""
     return SandboxedWorkflowRunner(
         restrictions=SandboxRestrictions.default.with_passthrough_modules("pydantic", "pydantic_core", "schemas")
     )
 
 
 def workflow_worker(
-    client: Client, services: Services, *, build_id: str = "", max_cached_workflows: int = 1000
+    client: Client,
+    services: Services,
+    *,
+    build_id: str = "",
+    max_cached_workflows: int = 1000,
+    runner: WorkflowRunner | None = None,
 ) -> Worker:
-    """Works off workflows, with their local activities. Those that begin on a worker with a `build_id` stay with it."""
+    """Works off workflows, with their local activities. Those that begin on a worker with a `build_id` stay with it.
+    `runner` says how their code is run; without one, as it is."""
     return _worker(
         client,
         services.task_queue,
@@ -38,6 +51,7 @@ def workflow_worker(
         deployment_of(services.task_queue, build_id),
         workflows=WORKFLOWS,
         max_cached_workflows=max_cached_workflows,
+        runner=runner,
     )
 
 
@@ -63,13 +77,14 @@ def _worker(
     *,
     workflows: list[type] | None = None,
     max_cached_workflows: int = 0,
+    runner: WorkflowRunner | None = None,
 ) -> Worker:
     return Worker(
         client,
         task_queue=task_queue,
         workflows=workflows or [],
         activities=activities,
-        workflow_runner=workflow_runner(),
+        workflow_runner=runner or UnsandboxedWorkflowRunner(),
         max_cached_workflows=max_cached_workflows,
         graceful_shutdown_timeout=GRACE,
         deployment_config=None

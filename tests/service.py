@@ -35,7 +35,7 @@ from runtime.assembly import Core, activity_services, core
 from runtime.settings import Settings
 from runtime.stack.postgres import OWNER, Postgres
 from runtime.telemetry import tracer_provider
-from runtime.workers import effect_worker, workflow_worker
+from runtime.workers import effect_worker, workflow_sandbox, workflow_worker
 from schemas.calls import ToolCallInput
 from schemas.codes import Status
 from schemas.decisions import Approval, HumanDecision, SignedDecision
@@ -380,7 +380,8 @@ async def service(
 
 @asynccontextmanager
 async def working(service: Service, **changes: Any) -> AsyncGenerator[Service]:
-    """The service with workers for everything; `changes` are those of a workflow worker."""
+    """The service with workers for everything, workflows in the sandbox; `changes` are those of a workflow worker."""
+    changes.setdefault("runner", workflow_sandbox())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(workflow_worker(service.temporal, service.services, **changes))
         for queue in ("payments", "orders"):

@@ -25,7 +25,7 @@ from ledger.principals import OpenedRun, Principal
 from runtime import api_process, assembly
 from runtime.settings import Settings
 from runtime.stack.postgres import SERVICE, Postgres
-from runtime.workers import effect_worker, workflow_worker
+from runtime.workers import effect_worker, workflow_sandbox, workflow_worker
 from sandbox.app import Keys, create_apps
 from sandbox.state import open_state
 from tests.canary.outside import Line, Shop, Switchboard, line_to
@@ -111,7 +111,7 @@ async def world(postgres: Postgres, template: str, temporal: str, folder: Path) 
         services = await enter(assembly.activity_services(core, inline=True))
         board = Switchboard(systems_of(services))
         services = replace(services, systems=board.systems())
-        await enter(workflow_worker(core.temporal, services))
+        await enter(workflow_worker(core.temporal, services, runner=workflow_sandbox()))
         for queue in ("payments", "orders"):
             await enter(effect_worker(core.temporal, services, queue))
         app = create_app(api_process.lifespan_of(settings))

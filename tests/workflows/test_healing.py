@@ -11,7 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from activities import tracing
 from runtime.healing import Healer
 from runtime.telemetry import tracer_provider
-from runtime.workers import effect_worker, workflow_worker
+from runtime.workers import effect_worker, workflow_sandbox, workflow_worker
 from schemas.codes import Code
 from tests.service import Service, Started, until, working
 from tests.workflows.paths import names
@@ -140,7 +140,7 @@ async def test_a_decision_delivered_again_and_again_does_not_fill_the_history(wi
     """The worker with the payment credential is away; the approved call waits for it."""
     service = wired.elsewhere(task_queue=f"tests-{secrets.token_hex(4)}")
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(workflow_worker(service.temporal, service.services))
+        await stack.enter_async_context(workflow_worker(service.temporal, service.services, runner=workflow_sandbox()))
         order = await service.outside.order(50_000)
         started, approval = await service.parked(order)
         token = service.decision(approval, "approve").token

@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ledger.notices import Notice
 from notices.file import NoticesFile
 from runtime.notices import Courier, open_telling
-from runtime.workers import effect_worker, workflow_worker
+from runtime.workers import effect_worker, workflow_sandbox, workflow_worker
 from schemas.decisions import Approval
 from schemas.notices import NoticeState
 from tests.notices.receivers import SECRET, Receiver, receiving
@@ -224,7 +224,7 @@ async def test_without_a_worker_for_messages_it_waits_for_one(wired: Service) ->
         elsewhere = office.service.elsewhere(task_queue=f"tests-{secrets.token_hex(4)}")
         core, content = elsewhere.core, file(office.tenant, {"approval_requested": ["chat"]}, {"chat": chat})
         courier = Courier(core.ledger, core.temporal, content, elsewhere.services.task_queue, keep_days=30)
-        async with workflow_worker(elsewhere.temporal, elsewhere.services):
+        async with workflow_worker(elsewhere.temporal, elsewhere.services, runner=workflow_sandbox()):
             await office.parked()
             await courier.route()
             await courier.start()

@@ -23,6 +23,7 @@ from runtime.codec import data_converter
 from runtime.replaying import BadHistoryError, parse_history, replay
 from schemas.calls import ToolCallInput
 from tests.service import TEST_KEY, Service, until
+from tests.workflows.asks_the_clock import AsksTheClock
 from tests.workflows.paths import PATHS
 
 FOLDER = Path(__file__).parent / "histories"
@@ -69,6 +70,13 @@ async def test_changed_code_parts_from_every_history(changed: type) -> None:
         assert replayed.problem is not None, file.stem
         assert replayed.problem.startswith("event 5, MARKER_RECORDED: ")
         assert replayed.problem.endswith(" (TMPRL1100)")
+
+
+async def test_code_that_is_not_deterministic_is_found() -> None:
+    """Production runs workflow code without the sandbox: here is where it has to show."""
+    (replayed,) = [each async for each in replay(_one(FILES[0]), CONVERTER, workflows=[AsksTheClock])]
+    # Before anything that it does differs from the history.
+    assert replayed.problem == "event 4, WORKFLOW_TASK_COMPLETED: the workflow's code raised RuntimeError"
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"events": []}', '{"events": [{}]}', '{"events": "all"}', "\0"])
