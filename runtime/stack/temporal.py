@@ -64,7 +64,7 @@ class Temporal:
         for name in SEARCH_ATTRIBUTES:
             options += ["--search-attribute", f"{name}=Keyword"]
         return Command(
-            argv=[_program(), "server", "start-dev", "--disable-config-env", "--disable-config-file", *options],
+            argv=[program(), "server", "start-dev", "--disable-config-env", "--disable-config-file", *options],
             # Its own home: the caller's Temporal configuration is about other servers.
             env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.folder)},
             cwd=self.folder,
@@ -105,7 +105,7 @@ class Temporal:
             raise StackError(f"Temporal lacks the search attributes {', '.join(missing)} (type Keyword)")
 
 
-def _program() -> Path:
+def program() -> Path:
     """The `temporal` program of this environment."""
     found = shutil.which("temporal", path=sysconfig.get_path("scripts"))
     if found is None:

@@ -33,12 +33,17 @@ class RunningStack:
     http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False, timeout=70, limits=UNSHARED))
 
     @classmethod
-    def start(cls, data: Path, environment: Mapping[str, str] | None = None) -> "RunningStack":
+    def start(
+        cls, data: Path, environment: Mapping[str, str] | None = None, *, store: Path | None = None
+    ) -> "RunningStack":
         ready = data.parent / f"{data.name}.ready.json"
         ready.unlink(missing_ok=True)
         with (data.parent / f"{data.name}.out").open("ab") as output:
+            options = ["--data", str(data), "--ready-file", str(ready)]
+            if store is not None:
+                options += ["--store", str(store)]
             process = subprocess.Popen(
-                [sys.executable, "-m", "runtime.cli.main", "up", "--data", str(data), "--ready-file", str(ready)],
+                [sys.executable, "-m", "runtime.cli.main", "up", *options],
                 stdout=output,
                 stderr=output,
                 env={**os.environ, **(environment or {})},

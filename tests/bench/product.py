@@ -1,0 +1,134 @@
+"""The product that is measured: `counterseal up` in a folder of its own, on disk, as its users start it."""
+
+import secrets
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from runtime.stack.files import DataFolder
+from runtime.stack.postgres import Postgres
+from tests.bench.load import Ask, Plan, played
+from tests.bench.world import ORDERS_EACH, customer, order, payment, write_policy, write_store
+from tests.e2e.running import RunningStack
+
+# Refusals of one caller are bounded; here they are what is counted.
+_UNBOUNDED = {
+    f"COUNTERSEAL_{name}": "1000000000"
+    for name in (
+        "INVALID_CALLS_PER_MINUTE",
+        "INVALID_CALLS_PER_HOUR",
+        "ADDRESS_INVALID_CALLS_PER_MINUTE",
+        "ADDRESS_INVALID_CALLS_PER_HOUR",
+    )
+}
+
+
+@dataclass
+class Product:
+    """A running stack, and which of its orders were not used yet."""
+
+    stack: RunningStack
+    folder: Path
+    _orders: Iterator[int] = field(default_factory=count)
+    _tokens: dict[int, str] = field(default_factory=dict[int, str])
+
+    @property
+    def url(self) -> str:
+        return self.stack.info["api"]
+
+    @property
+    def pids(self) -> list[int]:
+        """The supervisor, of which all else are children."""
+        return [self.stack.process.pid]
+
+    @property
+    def outside(self) -> list[int]:
+        """Postgres and the sandbox, which the plain forms use as well."""
+        pids = self.stack.info["pids"]
+        return [pids["postgres"], pids["sandbox"]]
+
+    @property
+    def postgres(self) -> Postgres:
+        folder = DataFolder(self.stack.data)
+        port = int(self.stack.info["database"].rpartition(":")[2].partition("/")[0])
+        return Postgres(cluster=folder.postgres, keys=folder.keys, log=folder.logs / "postgres.log", port=port)
+
+    @property
+    def gateway_key(self) -> str:
+        return (DataFolder(self.stack.data).keys / "sandbox_gateway_key").read_text().strip()
+
+    def take(self, orders: int) -> list[int]:
+        """Numbers of orders that nobody had before."""
+        return [next(self._orders) for _ in range(orders)]
+
+    def refunds(self, orders: int, amount: int) -> list[Ask]:
+        """Calls of `issue_refund`, each for another order; runs that they need are opened first, untimed."""
+        taken = self.take(orders)
+        self._open_runs(sorted({each // ORDERS_EACH for each in taken}))
+        return [
+            Ask(
+                f"{self.url}/v1/tool-calls",
+                self._tokens[each // ORDERS_EACH],
+                {
+                    "tool": "issue_refund",
+                    "arguments": {
+                        "order_id": order(each),
+                        "amount_cents": amount,
+                        "currency": "USD",
+                        "reason_code": "damaged",
+                        "note": "The lamp arrived with a crack along its foot.",
+                        "idempotency_key": secrets.token_hex(16),
+                    },
+                },
+            )
+            for each in taken
+        ]
+
+    def plainly(self, orders: int, amount: int, path: str, url: str) -> list[Ask]:
+        """The same refunds for a plain form."""
+        return [
+            Ask(
+                f"{url}{path}",
+                body={"payment_id": payment(each), "amount": amount, "key": secrets.token_hex(16)},
+            )
+            for each in self.take(orders)
+        ]
+
+    def _open_runs(self, customers: list[int]) -> None:
+        new = [each for each in customers if each not in self._tokens]
+        asks = [
+            Ask(
+                f"{self.url}/v1/runs",
+                self.stack.info["service_token"],
+                {
+                    "agent_id": f"agent-{each}",
+                    "actor_id": "actor",
+                    "customer_id": customer(each),
+                    "tools": ["issue_refund", "lookup_orders"],
+                    "expires_in_seconds": 86_400,
+                },
+            )
+            for each in new
+        ]
+        # One client, so that the answers come in the order of the asks.
+        opened = played(Plan(asks, bodies=True))
+        self._tokens |= {each: body["run_token"] for each, body in zip(new, opened.bodies, strict=True)}
+
+
+@contextmanager
+def product(root: Path, *, orders: int, name: str = "stack") -> Generator[Product]:
+    """Up until the block ends, with so many orders to refund."""
+    folder = root / name
+    write_store(folder / "store", orders)
+    write_policy(folder / "policy.yaml")
+    environment = {"COUNTERSEAL_POLICY": str(folder / "policy.yaml"), **_UNBOUNDED}
+    stack = RunningStack.start(folder / "data", environment, store=folder / "store")
+    running = Product(stack, folder)
+    try:
+        yield running
+    finally:
+        running.stack.stop()
+
+
