@@ -62,7 +62,10 @@ class Answers:
 def played(plan: Plan) -> Answers:
     """Have a plan played by another process. Raises RuntimeError when that one fails."""
     finished = subprocess.run(
-        [sys.executable, "-m", "tests.bench.load"], input=json.dumps(asdict(plan)).encode(), stdout=subprocess.PIPE, check=False
+        [sys.executable, "-m", "tests.bench.load"],
+        input=json.dumps(asdict(plan)).encode(),
+        stdout=subprocess.PIPE,
+        check=False,
     )
     if finished.returncode != 0:
         raise RuntimeError("the load generator failed, see above")

@@ -1,11 +1,13 @@
 """The product that is measured: `counterseal up` in a folder of its own, on disk, as its users start it."""
 
 import secrets
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from runtime.stack.files import DataFolder
 from runtime.stack.postgres import Postgres
@@ -96,6 +98,35 @@ class Product:
             for each in self.take(orders)
         ]
 
+    def waiting(self) -> list[dict[str, Any]]:
+        """Approvals that wait, those that fall due last first."""
+        page = self.stack.get("/v1/approvals?limit=500", self.stack.approver()["token"])
+        assert page.status_code == 200, page.text
+        return page.json()["approvals"]
+
+    def approval(self, waiting: dict[str, Any]) -> Ask:
+        """What an approver sends to approve it."""
+        return Ask(
+            f"{self.url}/v1/approvals/{waiting['approval_id']}/decision",
+            self.stack.approver()["token"],
+            {"decision": "approve", "action_digest": waiting["action_digest"], "reason": "The photo shows it."},
+        )
+
+    def payment_of(self, waiting: dict[str, Any]) -> str:
+        return payment(int(waiting["arguments"]["order_id"].removeprefix("ord_")))
+
+    def paid(self, payments: Sequence[str], within: float = 60.0) -> dict[str, list[str]]:
+        """When the gateway recorded refunds of these payments (ISO 8601), once all have one, or after that time."""
+        wanted, until = set(payments), time.monotonic() + within
+        while True:
+            found: dict[str, list[str]] = {}
+            for effect in self.stack.gateway("/_effects")["effects"]:
+                if effect["payment_id"] in wanted:
+                    found.setdefault(effect["payment_id"], []).append(effect["at"])
+            if found.keys() == wanted or time.monotonic() > until:
+                return found
+            time.sleep(0.2)
+
     def _open_runs(self, customers: list[int]) -> None:
         new = [each for each in customers if each not in self._tokens]
         asks = [
@@ -130,5 +161,3 @@ def product(root: Path, *, orders: int, name: str = "stack") -> Generator[Produc
         yield running
     finally:
         running.stack.stop()
-
-

@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ class Plain:
 
     form: Form
     url: str
-    pids: list[int]
+    pids: Sequence[int]
 
 
 @asynccontextmanager
@@ -49,6 +49,7 @@ async def running(form: Form, folder: Path, *, database: str, gateway: str, gate
         told = [Told(server.address, database, gateway, gateway_key, endpoint, works=fastest, fastest=fastest)]
         if not fastest:
             told.append(Told(server.address, database, gateway, gateway_key, 0, works=True, fastest=False))
+        assert temporal.pid is not None
         pids = [temporal.pid]
         for each in told:
             process = _start(each, folder)
@@ -91,5 +92,13 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 def _as_it_comes(server: Temporal) -> Command:
     """https://docs.temporal.io/cli/server with a file, so that it keeps what it has; without the UI."""
     tuned = server.command()
-    options = ["--ip", HOST, "--port", str(server.port), "--db-filename", str(server.folder / "temporal.db"), "--headless"]
+    options = [
+        "--ip",
+        HOST,
+        "--port",
+        str(server.port),
+        "--db-filename",
+        str(server.folder / "temporal.db"),
+        "--headless",
+    ]
     return Command(argv=[program(), "server", "start-dev", *options], env=tuned.env, cwd=tuned.cwd)

@@ -6,10 +6,12 @@ No limits, no policy, no approval form, no encryption, no traces, no look-up of 
 from dataclasses import dataclass
 from datetime import timedelta
 
-import asyncpg
-import httpx
 from temporalio import activity, workflow
 from temporalio.common import RetryPolicy
+
+with workflow.unsafe.imports_passed_through():
+    import asyncpg
+    import httpx
 
 _LIMIT = timedelta(seconds=30)
 _ONCE = RetryPolicy(maximum_attempts=1)
@@ -67,9 +69,7 @@ class Written:
         refund_id = await workflow.execute_activity_method(
             Payments.pay, refund, start_to_close_timeout=_LIMIT, retry_policy=_ONCE
         )
-        await workflow.execute_activity_method(
-            Payments.audit, args=[refund, refund_id], start_to_close_timeout=_LIMIT
-        )
+        await workflow.execute_activity_method(Payments.audit, args=[refund, refund_id], start_to_close_timeout=_LIMIT)
         return refund_id
 
 
