@@ -13,20 +13,13 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 import asyncpg
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ledger.backups import NoLedger, export_snapshot, missing_roles, standing, tables
 from runtime.stack.errors import StackError
 from runtime.stack.files import write_private
 from runtime.stack.postgres import find_binaries
 
 DUMP, MANIFEST = "ledger.dump", "manifest.json"
 _EVERYONE = {"counterseal.tenant": "*"}
-_TABLES = """
-SELECT c.relname FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
-  AND c.relpersistence = 'p' ORDER BY c.relname
-"""
-_GROUPS = """
-SELECT DISTINCT r.rolname FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a JOIN pg_roles r ON r.oid = a.grantee
-WHERE c.relnamespace = current_schema()::regnamespace AND r.rolname <> current_user ORDER BY r.rolname
-"""
 
 
 class BackupError(Exception):
@@ -71,7 +64,7 @@ async def back_up(database_url: str, out: Path) -> Manifest:
     try:
         # One snapshot for the dump and for what the manifest says of it.
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            snapshot = await connection.fetchval("SELECT pg_export_snapshot()")
+            snapshot = await export_snapshot(connection)
             said = await _said(connection)
             # Row-level security is forced on the owner too: as everyone's session it hides nothing.
             options = ["--format=custom", "--no-owner", "--enable-row-security", f"--snapshot={snapshot}"]
@@ -99,12 +92,9 @@ async def restore(folder: Path, database_url: str) -> Manifest:
     manifest = await asyncio.to_thread(Manifest.read, folder)
     connection = await asyncpg.connect(database_url, server_settings=_EVERYONE)
     try:
-        if await connection.fetch(_TABLES):
+        if await tables(connection):
             raise BackupError("the database is not empty: a backup is restored into one without any table")
-        known = await connection.fetch(
-            "SELECT rolname FROM pg_roles WHERE rolname = ANY($1::text[])", manifest.grantees
-        )
-        if missing := sorted(set(manifest.grantees) - {row["rolname"] for row in known}):
+        if missing := await missing_roles(connection, manifest.grantees):
             raise BackupError(
                 f"the server lacks the roles {', '.join(missing)}: make them first, see docs/operations.md"
             )
@@ -121,22 +111,8 @@ async def restore(folder: Path, database_url: str) -> Manifest:
 
 async def _said(connection: "asyncpg.Connection[asyncpg.Record]") -> dict[str, Any]:
     try:
-        seal = await connection.fetchrow("SELECT number, checkpoint FROM seals ORDER BY number DESC LIMIT 1")
-        return {
-            "origin": await connection.fetchval("SELECT origin FROM sealing"),
-            "migration": await connection.fetchval("SELECT version_num FROM alembic_version"),
-            "server": await connection.fetchval("SHOW server_version"),
-            "events": await connection.fetchval("SELECT count(*) FROM events"),
-            "last_event": await connection.fetchval("SELECT coalesce(max(id), 0) FROM events"),
-            "seal": 0 if seal is None else seal["number"],
-            "checkpoint": None if seal is None else seal["checkpoint"],
-            "grantees": [row["rolname"] for row in await connection.fetch(_GROUPS)],
-            "rows": {
-                name: await connection.fetchval(f'SELECT count(*) FROM "{name}"')  # noqa: S608 - from the catalogue
-                for (name,) in await connection.fetch(_TABLES)
-            },
-        }
-    except asyncpg.UndefinedTableError:
+        return await standing(connection)
+    except NoLedger:
         raise BackupError("the database has no ledger in it") from None
 
 
