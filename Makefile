@@ -10,6 +10,7 @@ WORKERS ?= 4
 BIN := .venv/bin
 STAMP := .venv/.synced
 PEERS := .peers/.installed
+PROMTOOL := .peers/.promtool
 FOREIGN := tests/gateways/peers/foreign
 TYPESCRIPT := client/typescript/node_modules/.installed
 # What builds the documentation: a group of its own, and copies of two scripts that its pages would load from elsewhere.
@@ -129,7 +130,7 @@ browser: ## a Chromium for the browser tests: found, or installed where that is 
 	@( $(find_chromium) ) >/dev/null || { \
 	  echo "The browser tests need Chromium: install it with your system's package manager, or say where it is (CHROMIUM=/path/to/chromium)." >&2; exit 1; }
 
-peers: env $(PEERS) $(TYPESCRIPT) ## what the tests take from npm: programs to play against in .peers, and the TypeScript client's compiler
+peers: env $(PEERS) $(TYPESCRIPT) $(PROMTOOL) ## what the tests take from npm and Debian: programs to play against in .peers, the TypeScript client's compiler, promtool
 	@:
 
 # An environment of their own. Node comes from the system where it is new enough for all of them, else as a Python package.
@@ -142,3 +143,10 @@ $(PEERS): $(FOREIGN)/package-lock.json $(FOREIGN)/localstripe.txt | $(STAMP)
 	@cp $(FOREIGN)/package.json $(FOREIGN)/package-lock.json .peers/
 	@cd .peers && PATH="$$PWD/bin:$$PATH" npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $(PEERS)
+
+# What checks alert rules, out of Debian's package: installed as one, it would start a server. Without it those tests are skipped.
+$(PROMTOOL): $(PEERS)
+	@command -v promtool >/dev/null || ! command -v apt-get >/dev/null || { cd .peers; get="timeout 60 apt-get -qq -o Acquire::http::Timeout=10"; \
+	  { $$get download prometheus || { $$get update && $$get download prometheus; }; } && \
+	  dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 --directory=bin ./usr/bin/promtool; rm -f prometheus_*.deb; } >/dev/null 2>&1 || true
+	@touch $(PROMTOOL)

@@ -1,5 +1,6 @@
 """Alert rules and dashboard are what Prometheus and Grafana take; `promtool` tries the rules out where there is one."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import yaml
 
 from tests.deploy.queries import DEPLOY, ROOT, RULES, TRIALS, expressions, metrics_of, panels, rules
 
-PROMTOOL = shutil.which("promtool")
+PROMTOOL = shutil.which("promtool", path=os.pathsep.join([str(ROOT / ".peers" / "bin"), os.environ["PATH"]]))
 RUNBOOK = re.compile(r"docs/runbooks/[a-z-]+\.md")
 
 
@@ -51,7 +52,7 @@ def test_nothing_is_summed_over_processes_that_tell_the_same() -> None:
     assert [each for each in expressions() if told.search(each)] == []
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="needs promtool, which Debian's package prometheus has")
+@pytest.mark.skipif(PROMTOOL is None, reason="needs promtool: `make peers` has it where there is apt")
 @pytest.mark.parametrize("command", [["check", "rules", RULES.name], ["test", "rules", TRIALS.name]])
 def test_prometheus_agrees(command: list[str]) -> None:
     assert PROMTOOL is not None
