@@ -24,7 +24,8 @@ class EvidencedDecision(Model):
 
 
 class Evidence(Model):
-    """Everything about one approval's decisions that it takes to check them. `action` is what the digest stands for."""
+    """Everything about one approval's decisions that it takes to check them. `action` is what the digest stands for;
+    `title` says it in words, and no digest or signature covers it."""
 
     record: Literal["decisions"] = "decisions"
     version: Literal[1] = 1

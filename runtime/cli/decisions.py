@@ -2,12 +2,14 @@
 
 import base64
 import hashlib
+import json
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from ledger.evidence import BrokenEvidence, Evidence, check, evidence_of
 from ledger.ledger import Ledger
@@ -51,7 +53,8 @@ def verify(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check such a file, without any ledger: exit 1, and one sentence, where anything in it was altered."""
+    """Check such a file, without any ledger, and print what was decided; exit 1, and one sentence, where the action, a
+    decision or a signature was altered. The title in the file is for readers, and nothing covers it."""
     evidence = _read(file)
     try:
         trusted = key.read_bytes() if key is not None else None
@@ -64,9 +67,19 @@ def verify(
     pems = separate(evidence.service_key.encode() if trusted is None else trusted)
     fingerprint = ", ".join(_fingerprint(pem) for pem in pems)
     if as_json:
-        print_json({"holds": True, "approval_id": evidence.approval_id, "decisions": told, "service_key": fingerprint})
+        print_json(
+            {
+                "holds": True,
+                "approval_id": evidence.approval_id,
+                "action": evidence.action,
+                "decisions": told,
+                "service_key": fingerprint,
+            }
+        )
         return
-    typer.echo(f"It holds: {plain(evidence.title)}")
+    typer.echo("It holds, of this action:")
+    for name, value in _fields(evidence.action):
+        typer.echo(f"  {plain(name)}: {plain(value)}")
     for each in told:
         typer.echo(f"  {plain(each)}")
     whose = "the key that you gave" if key else "the key in the file; compare it with `counterseal decisions key`"
@@ -114,6 +127,15 @@ def _read(file: Path) -> Evidence:
         return Evidence.model_validate_json(content)
     except (ValidationError, ValueError):
         raise CommandError(f"{file} is not a file of decisions, or was altered") from None
+
+
+def _fields(action: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+    """What the digest covers, and so what was decided. The title is no part of it: whoever alters that is not found."""
+    for name, value in action.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{within}", said) for within, said in _fields(value))
+        else:
+            yield name, value if isinstance(value, str) else json.dumps(value)
 
 
 def _told(decision: HumanDecision) -> str:

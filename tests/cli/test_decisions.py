@@ -43,12 +43,17 @@ async def test_what_was_exported_is_checked_without_a_ledger(
     ran = await run("decisions", "verify", file)
     assert ran.status == 0, ran.err
     assert "ana approved it" in ran.out
+    assert "arguments.amount_cents: 31240" in ran.out
     assert "entered their password again" in ran.out
     assert (await run("decisions", "verify", file, "--key", key, "--json")).json["holds"] is True
     key.write_bytes(verifying_key_pem(MasterKey(b"1" * 32)))
     ran = await run("decisions", "verify", file, "--key", key)
     assert (ran.status, ran.complaint) == (1, "counterseal: The decision of ana is not signed by the service's key.")
     whole = json.loads(file.read_text())
+    # Nothing vouches for the title, so nobody reads it as what was decided.
+    file.write_text(json.dumps({**whole, "title": "Refund 0.01 USD"}))
+    ran = await run("decisions", "verify", file)
+    assert (ran.status, "0.01" in ran.out) == (0, False)
     whole["action"]["arguments"]["amount_cents"] = 1
     file.write_text(json.dumps(whole))
     ran = await run("decisions", "verify", file)
