@@ -142,5 +142,7 @@ class Versions:
 
 
 def stoppable(builds: Sequence[Build]) -> list[str]:
-    """Builds whose workers nobody needs any more."""
-    return [each.build_id for each in builds if not each.current and each.open == 0]
+    """Builds whose workers nobody needs any more. None where new calls begin on no build: what waits belongs to none
+    yet, and runs on the one that is promoted."""
+    current = any(each.current for each in builds)
+    return [each.build_id for each in builds if current and not each.current and each.open == 0]

@@ -19,7 +19,7 @@ from runtime.cli.exporting import event_json, export
 from runtime.cli.investigating import investigate
 from runtime.cli.output import console, exact, instant, plain, print_json, table
 from schemas.codes import Status
-from schemas.events import CallDecided, Pruned, Recorded
+from schemas.events import ApprovalRequested, CallDecided, Pruned, Recorded
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Calls, as the ledger has them.")
 
@@ -146,7 +146,9 @@ def _print_story(read: _Read, links: Links) -> None:
 def _elsewhere(read: _Read, links: Links) -> dict[str, str | None]:
     """Where else there is something about it: None where nobody says where that is."""
     trace_id = read.details.call.trace_id if read.details else None
+    asked = (event.approval_id for _, event in read.events if isinstance(event, ApprovalRequested))
     return {
+        "approval": next(asked, None),
         "trace": trace_id,
         "trace_url": trace_link(links.trace_url, trace_id),
         "temporal_url": workflow_link(links.temporal_ui_url, links.namespace, read.call.workflow_id),

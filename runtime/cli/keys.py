@@ -34,7 +34,7 @@ _RUNNING = "ExecutionStatus = 'Running'"
 def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
     """List the master keys by id, the current one first, never a key itself, and what still needs each: what it sealed
     in the database, decisions that wait to be carried out, and Temporal's open workflows. A former key that nothing
-    needs may be removed."""
+    needs may be removed; one that `rotate --prepare` just made is not needed yet."""
     place = find_place(data)
     master = place.master()
     held = asyncio.run(_held(place, master, data))
@@ -50,7 +50,7 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
     for each in keys:
         needs = ", ".join(f"{count} {kind}" for kind, count in each["needed_by"].items())
         use = "seals and opens" if each["current"] else "opens" if each["key_id"] else "by trying"
-        idle = "" if each["current"] else "nothing: it may be removed"
+        idle = "" if each["current"] else "nothing yet, or nothing any more"
         shown.add_row(each["key_id"] or "names no key", use, needs or idle)
     console().print(shown)
     if unnamed:

@@ -55,6 +55,8 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
         needed = "can be stopped" if each.build_id in unneeded else "are needed"
         shown.add_row(each.build_id, "begin here" if each.current else "", str(each.open), needed)
     console().print(shown)
+    if not any(each.current for each in builds):
+        console().print("New calls begin on no build, and wait until one is promoted.")
 
 
 @app.command(epilog="Example: counterseal versions promote 0.2.0 --wait 60")

@@ -74,6 +74,7 @@ async def test_show_says_who_did_it_and_in_which_seal_it_is(
     assert {each["seal"] for each in shown["story"]} == {None}
     assert shown["temporal_url"].startswith("http://temporal.example/namespaces/default/workflows/call%2Facme%2F")
     assert (shown["trace"], shown["trace_url"]) == (None, None)
+    assert shown["approval"] == approval.approval_id
     assert shown["facts"]["payment"]["last4"] == "4242"
     await ledger.seals.seal()
     sealed = (await run("calls", "show", approval.request_id, "--json")).json
