@@ -19,7 +19,7 @@ from rich.console import Console
 
 from tests.bench.figures import Figure, as_json, table
 from tests.bench.lab import FULL, QUICK, Lab, lab
-from tests.bench.lines import decide, free, history, policy, refuse
+from tests.bench.lines import decide, flat, free, history, mcp, park, policy, refuse
 
 LINES: dict[str, Callable[[Lab], list[Figure]]] = {
     "policy": policy.measure,
@@ -27,6 +27,9 @@ LINES: dict[str, Callable[[Lab], list[Figure]]] = {
     "free": free.measure,
     "refuse": refuse.measure,
     "decide": decide.measure,
+    "mcp": mcp.measure,
+    "flat": flat.measure,
+    "park": park.measure,
 }
 
 

@@ -23,6 +23,7 @@ class Ask:
     url: str
     token: str = ""
     body: dict[str, Any] | None = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ async def _client(
         if until is not None and time.perf_counter() >= until:
             return
         began, clock = time.time(), time.perf_counter()
-        headers = {"Authorization": f"Bearer {ask.token}"} if ask.token else {}
+        headers = ask.headers | ({"Authorization": f"Bearer {ask.token}"} if ask.token else {})
         method = "GET" if ask.body is None else "POST"
         try:
             async with session.request(method, ask.url, json=ask.body, headers=headers) as response:
@@ -118,9 +119,18 @@ async def _client(
         answers.began.append(began)
         answers.took_ms.append((time.perf_counter() - clock) * 1_000)
         body = json.loads(text) if text[:1] == b"{" else None
-        answers.statuses.append(f"{status} {body.get('status', '')}".strip() if body else status)
+        answers.statuses.append(f"{status} {_said(body)}".strip())
         if plan.bodies:
             answers.bodies.append(body)
+
+
+def _said(body: Any) -> str:
+    """The `status` of a reply, also of one that came over MCP."""
+    match body:
+        case {"result": {"structuredContent": {"status": str(status)}}} | {"status": str(status)}:
+            return status
+        case _:
+            return ""
 
 
 def main() -> None:

@@ -36,6 +36,13 @@ class Product:
     _orders: Iterator[int] = field(default_factory=count)
     _tokens: dict[int, str] = field(default_factory=dict[int, str])
 
+    def stop(self) -> None:
+        self.stack.stop()
+
+    def start(self) -> None:
+        """Again, on the same data."""
+        self.stack = _started(self.folder)
+
     @property
     def url(self) -> str:
         return self.stack.info["api"]
@@ -154,10 +161,13 @@ def product(root: Path, *, orders: int, name: str = "stack") -> Generator[Produc
     folder = root / name
     write_store(folder / "store", orders)
     write_policy(folder / "policy.yaml")
-    environment = {"COUNTERSEAL_POLICY": str(folder / "policy.yaml"), **_UNBOUNDED}
-    stack = RunningStack.start(folder / "data", environment, store=folder / "store")
-    running = Product(stack, folder)
+    running = Product(_started(folder), folder)
     try:
         yield running
     finally:
-        running.stack.stop()
+        running.stop()
+
+
+def _started(folder: Path) -> RunningStack:
+    environment = {"COUNTERSEAL_POLICY": str(folder / "policy.yaml"), **_UNBOUNDED}
+    return RunningStack.start(folder / "data", environment, store=folder / "store")
