@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Request
 
-from api.context import Context, Services
+from api.context import Context, context_of
 from api.problems import refuse
 from ledger.principals import Principal, TokenKind
 from schemas.calls import Binding
@@ -30,8 +30,8 @@ def resource_of(services: Context, surface: Surface) -> str:
 
 
 def _needs(*kinds: TokenKind) -> Callable[..., Awaitable[Principal]]:
-    async def needed(request: Request, services: Services) -> Principal:
-        return await authenticate(request, services, "v1", *kinds)
+    async def needed(request: Request) -> Principal:
+        return await authenticate(request, context_of(request), "v1", *kinds)
 
     return needed
 

@@ -59,8 +59,14 @@ class Context:
     """Origins of web pages that may use `/mcp` beside that of the public URL."""
 
 
-def _context(request: Request) -> Context:
+def context_of(request: Request) -> Context:
+    """The services behind the application that answers."""
     return cast(Context, request.app.state.context)
+
+
+async def _context(request: Request) -> Context:
+    # A coroutine: of anything else the framework makes a thread's work.
+    return context_of(request)
 
 
 Services = Annotated[Context, Depends(_context)]

@@ -1,12 +1,29 @@
 """What holds of every HTTP exchange, whatever answered: the version of replies, and the end of bodies nobody reads."""
 
-from starlette.datastructures import Headers, MutableHeaders
+from collections.abc import Mapping
+
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.edge import MAX_BYTES
 from schemas.replies import VERSION
 
 VERSION_HEADER = "Counterseal-Version"
+
+
+def raw_headers(headers: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Headers as ASGI has them."""
+    return {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in headers.items()}
+
+
+def with_headers(start: Message, headers: Mapping[bytes, bytes]) -> None:
+    """Have a response start with these headers, in place of its own of the same names."""
+    own = [each for each in start.get("headers", ()) if each[0].lower() not in headers]
+    start["headers"] = [*own, *headers.items()]
+
+
+_VERSION = raw_headers({VERSION_HEADER: VERSION})
+_LAST = _VERSION | raw_headers({"Connection": "close"})
 
 
 class Envelope:
@@ -30,10 +47,7 @@ class Envelope:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers[VERSION_HEADER] = VERSION
-                if unread:
-                    headers["Connection"] = "close"
+                with_headers(message, _LAST if unread else _VERSION)
             await send(message)
 
         await self._app(scope, watched_receive, send_with_headers)

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse
 from opentelemetry import trace
 
 from activities.tracing import describe_request
-from api.context import Context
+from api.context import Context, context_of
 from api.limits import count_refusal
 from schemas.codes import REGISTRY, Code
 from schemas.ids import new_request_id
@@ -69,7 +69,7 @@ async def on_refused(request: Request, problem: Exception) -> Response:
     """Exception handler for `Refused`."""
     if not isinstance(problem, Refused):
         raise problem
-    services: Context = request.app.state.context
+    services = context_of(request)
     refused = await taken_note_of(request, services, problem)
     return problem_response(refused.reply, refused.status, base=services.public_url, headers=refused.headers)
 

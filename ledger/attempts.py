@@ -1,10 +1,12 @@
 """Counts of refused requests, shared by all processes: one row per subject and window, changed by one statement."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ledger.database import Database
+from ledger.gathering import Gathered
 from ledger.queries import load
 
 _SQL = load("attempts")
@@ -33,23 +35,39 @@ class Attempts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._counts = Gathered(self._count)
         self._pruned_at = time.monotonic()
 
     async def count(self, windows: Sequence[Window]) -> Standing:
         """Count one attempt in every window. The windows' (subject, seconds) must differ."""
-        rows = await self._database.system.fetch(
-            _SQL["count"], [each.subject for each in windows], [each.seconds for each in windows]
-        )
-        counted = {(row["subject"], row["seconds"]): row for row in rows}
+        standing = await self._counts.ask(windows)
         if time.monotonic() - self._pruned_at >= _PRUNE_SECONDS:
             self._pruned_at = time.monotonic()
             await self.prune()
-        found = [(each.limit, counted[each.subject, each.seconds]) for each in windows]
-        waits = [row["ends_in"] for limit, row in found if row["count"] > limit]
-        return Standing(
-            remaining=max(0, min(limit - row["count"] for limit, row in found)),
-            retry_after_seconds=max(waits) if waits else None,
+        return standing
+
+    async def _count(self, attempts: Sequence[Sequence[Window]]) -> list[Standing]:
+        """Count each attempt in its windows; where each then stands, as if one had been counted after the other."""
+        asked = Counter((each.subject, each.seconds) for windows in attempts for each in windows)
+        rows = await self._database.system.fetch(
+            _SQL["count"], [subject for subject, _ in asked], [seconds for _, seconds in asked], list(asked.values())
         )
+        ends = {(row["subject"], row["seconds"]): row["ends_in"] for row in rows}
+        count = {(row["subject"], row["seconds"]): row["count"] for row in rows}
+        count = {key: after - asked[key] for key, after in count.items()}
+        standings: list[Standing] = []
+        for windows in attempts:
+            for each in windows:
+                count[each.subject, each.seconds] += 1
+            found = [(each.limit, (each.subject, each.seconds)) for each in windows]
+            waits = [ends[key] for limit, key in found if count[key] > limit]
+            standings.append(
+                Standing(
+                    remaining=max(0, min(limit - count[key] for limit, key in found)),
+                    retry_after_seconds=max(waits) if waits else None,
+                )
+            )
+        return standings
 
     async def prune(self) -> None:
         """Delete what counts nothing any more."""

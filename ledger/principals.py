@@ -15,6 +15,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from ledger.data_keys import DataKeys
 from ledger.database import Database
 from ledger.delegations import Delegations
+from ledger.gathering import Gathered
 from ledger.identities import Identities, Identity, Refusal
 from ledger.people import NOBODY, Standing, standing_of
 from ledger.queries import load
@@ -120,16 +121,18 @@ class Principals:
         self._hashing = asyncio.Semaphore(_HASHES_AT_ONCE)
         self.identities = Identities(database)
         self.delegations = Delegations(database.system, keys)
+        self._holders = Gathered(self._find)
 
     async def authenticate(self, token: str) -> Principal | None:
         """Who holds this token now; None when it is unknown, expired, revoked, or its holder is disabled.
 
-        Looked up by hash in the database on every request, so a revocation holds from the very next one.
+        Looked up by hash in the database on every request, so a revocation holds from the very next one: requests of
+        the same moment share a statement, which begins after they came.
         """
         # Whose it is can only be known afterwards: this looks among every tenant's. Constant in time where it counts:
         # an index compares SHA-256 hashes. How far that of a guess agrees with a stored one says nothing about the
         # token, and a guesser cannot choose it.
-        row = await self._database.system.fetchrow(_SQL["by_token"], token_hash(token))
+        row = await self._holders.ask(token_hash(token))
         if row is None:
             return None
         binding = None
@@ -147,6 +150,11 @@ class Principals:
             standing=standing_of(row) if row["username"] else NOBODY,
             resource=row["resource"],
         )
+
+    async def _find(self, hashes: Sequence[bytes]) -> list[asyncpg.Record | None]:
+        rows = await self._database.system.fetch(_SQL["by_tokens"], list(set(hashes)))
+        found = {bytes(row["hash"]): row for row in rows}
+        return [found.get(each) for each in hashes]
 
     async def issue(
         self,

@@ -1,7 +1,8 @@
 """Headers that every response carries, so that a page cannot be framed, sniffed, scripted by others or kept."""
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.envelope import raw_headers, with_headers
 
 # Nothing but our own files: no inline script or style, no eval, and no text becomes markup or script
 # (https://w3c.github.io/trusted-types/dist/spec/). Pages work without the scripts too.
@@ -19,6 +20,8 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_KEPT = raw_headers(HEADERS | {"Cache-Control": "no-cache"})
+_NOT_KEPT = raw_headers(HEADERS | {"Cache-Control": "no-store"})
 
 
 class SecurityHeaders:
@@ -32,13 +35,11 @@ class SecurityHeaders:
             await self._app(scope, receive, send)
             return
         # Static files have an ETag: kept, but asked for again each time.
-        caching = "no-cache" if scope["path"].startswith("/static/") else "no-store"
+        headers = _KEPT if scope["path"].startswith("/static/") else _NOT_KEPT
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
-                headers["Cache-Control"] = caching
+                with_headers(message, headers)
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -1,12 +1,12 @@
 -- name: count
--- Count one attempt in each window (subjects $1, seconds $2); a row whose window has passed begins anew. Rows are locked
--- in one order, so that two of these never wait for each other.
+-- Count so many attempts ($3) in each window (subjects $1, seconds $2); a row whose window has passed begins anew. Rows
+-- are locked in one order, so that two of these never wait for each other.
 INSERT INTO attempts AS a (subject, seconds, began_at, count)
-SELECT subject, seconds, to_timestamp(floor(extract(epoch FROM now()) / seconds) * seconds), 1
-FROM unnest($1::text[], $2::integer[]) AS given (subject, seconds)
+SELECT subject, seconds, to_timestamp(floor(extract(epoch FROM now()) / seconds) * seconds), attempts
+FROM unnest($1::text[], $2::integer[], $3::integer[]) AS given (subject, seconds, attempts)
 ORDER BY subject, seconds
 ON CONFLICT (subject, seconds) DO UPDATE
-SET count = CASE WHEN a.began_at < excluded.began_at THEN 1 ELSE a.count + 1 END,
+SET count = CASE WHEN a.began_at < excluded.began_at THEN excluded.count ELSE a.count + excluded.count END,
     began_at = greatest(a.began_at, excluded.began_at)
 RETURNING subject, seconds, count,
           greatest(1, ceil(extract(epoch FROM began_at - now()) + seconds))::integer AS ends_in

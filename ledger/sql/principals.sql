@@ -1,13 +1,13 @@
--- name: by_token
--- The live principal behind a token hash: a run's binding for run tokens, roles for people. A run ends with the token it
+-- name: by_tokens
+-- The live principals behind token hashes: a run's binding for run tokens, roles for people. A run ends with the token it
 -- was opened with, an approver's token with its person.
-SELECT t.token_id, t.kind, t.tenant, t.principal, t.resource, coalesce(r.owner, t.owner) AS owner,
+SELECT t.hash, t.token_id, t.kind, t.tenant, t.principal, t.resource, coalesce(r.owner, t.owner) AS owner,
        r.run_id, r.agent_id, r.actor_id, r.customer_id, r.tools, u.username, u.roles, u.person_id, u.names, u.grants, u.lent
 FROM tokens t
 LEFT JOIN runs r ON r.run_id = t.run_id
 LEFT JOIN tokens o ON o.token_id = r.opened_with
 LEFT JOIN standings u ON u.username = t.principal AND u.tenant = t.tenant AND t.kind IN ('approver', 'operator')
-WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())
+WHERE t.hash = ANY($1::bytea[]) AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())
   AND (t.kind <> 'run' OR (r.revoked_at IS NULL AND o.revoked_at IS NULL AND r.expires_at > now()))
   AND (t.kind <> 'approver' OR u.username IS NOT NULL) AND u.disabled_at IS NULL
 

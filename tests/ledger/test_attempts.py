@@ -101,3 +101,12 @@ async def test_counting_prunes_by_itself(pools: list[Database], monkeypatch: pyt
     monkeypatch.setattr("ledger.attempts._PRUNE_SECONDS", 0)
     await attempts.count([Window("new", LONG, 1)])
     assert [subject for subject, _, _ in await rows(pools)] == ["new"]
+
+
+async def test_attempts_of_one_moment_stand_one_after_the_other(pools: list[Database]) -> None:
+    """They are counted by few statements: each is told as if it had been counted alone."""
+    attempts, other = Attempts(pools[0]), Window("run_2", LONG, 100)
+    standings = await asyncio.gather(*(attempts.count([WIDE, other]) for _ in range(6)))
+    assert [each.remaining for each in standings] == [2, 1, 0, 0, 0, 0]
+    assert [each.retry_after_seconds is None for each in standings] == [True] * 3 + [False] * 3
+    assert await rows(pools) == [("run_1", LONG, 6), ("run_2", LONG, 6)]

@@ -1,5 +1,6 @@
 """What the service's own tracer provider does beside making spans."""
 
+import json
 import secrets
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,9 +8,9 @@ from typing import NamedTuple
 import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import Tracer
+from opentelemetry.trace import Link, SpanKind, Status, StatusCode, Tracer
 
-from runtime.telemetry import going_on, tracer_provider
+from runtime.telemetry import going_on, span_line, tracer_provider
 
 
 class Traced(NamedTuple):
@@ -49,3 +50,15 @@ def test_a_call_that_is_taken_up_stays_in_its_trace(traced: Traced) -> None:
     ids = [f"{span.context.trace_id:032x}" for span in (again, within, untraced, another) if span.context]
     assert ids[:2] == [known, known]
     assert len({known, *ids[2:]}) == 3
+
+
+def test_a_line_of_the_file_says_what_the_sdk_says_of_a_span(traced: Traced) -> None:
+    with traced.tracer.start_as_current_span("before") as before:
+        link = Link(before.get_span_context(), {"why": "resumed"})
+        with traced.tracer.start_as_current_span("within", kind=SpanKind.CLIENT, links=[link]) as span:
+            span.set_attributes({"counterseal.tenant": "example", "counterseal.capability_classes": ["money", "write"]})
+            span.add_event("retried", {"attempt": 2})
+            span.set_status(Status(StatusCode.ERROR, "refused"))
+    spans = traced.exported.get_finished_spans()
+    assert [json.loads(span_line(each)) for each in spans] == [json.loads(each.to_json()) for each in spans]
+    assert all(span_line(each).count("\n") == 1 for each in spans)
