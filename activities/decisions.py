@@ -1,5 +1,7 @@
 """People's decisions where they take effect: verified, recorded once, or rejected on the record."""
 
+from datetime import datetime
+
 from activities.services import Services
 from ledger.approvals import Verdict
 from ledger.assertions import holds
@@ -24,13 +26,13 @@ class Decisions:
 
         `token` is what was delivered; without one, what the ledger has recorded is verified instead.
         """
-        if token is not None:
+        recorded = await self._recorded(record)
+        # What was recorded before it was delivered needs no second look under locks.
+        if token is not None and not any(token == signed for signed, _ in recorded):
             record = await self.take(record, approval_id, token)
-        if record.approval_id is None or record.status != "in_progress":
-            return record, None
+            recorded = await self._recorded(record)
         valid: dict[str, HumanDecision] = {}
-        approvals = self._services.ledger.of(record.tenant).approvals
-        for signed, recorded_at in await approvals.granted_by(record.approval_id):
+        for signed, recorded_at in recorded:
             try:
                 decision = self._services.verifier.verify(signed)
             except BadDecision:
@@ -40,16 +42,27 @@ class Decisions:
                 # How old it is, is for one clock to say: the one that judges it later, too.
                 valid[decision.approver.casefold()] = decision.model_copy(update={"decided_at": recorded_at})
         digests = {decision.action_digest for decision in valid.values()}
-        # Accounts of one person count once, and so do whoever lent a right and whoever used it.
-        whose = [
-            [name.casefold() for name in (each.approver, each.on_behalf_of) if name is not None]
-            for each in valid.values()
-        ]
-        persons = await approvals.persons(record.tenant, [name for names in whose for name in names])
-        approvers = [frozenset(persons.get(name, name) for name in names) for names in whose]
-        if how_many(approvers) < record.details.people or len(digests) != 1:
+        if len(digests) != 1 or await self._approvers(record, list(valid.values())) < record.details.people:
             return record, None
         return record, max(valid.values(), key=lambda decision: decision.decided_at)
+
+    async def _recorded(self, record: CallRecord) -> list[tuple[str, datetime]]:
+        """The signed decisions that let the call run, each with when it was recorded; none while it does not run."""
+        if record.approval_id is None or record.status != "in_progress":
+            return []
+        return await self._services.ledger.of(record.tenant).approvals.granted_by(record.approval_id)
+
+    async def _approvers(self, record: CallRecord, decisions: list[HumanDecision]) -> int:
+        """How many different people made these decisions."""
+        if record.details.people == 1:
+            return len(decisions)
+        # Accounts of one person count once, and so do whoever lent a right and whoever used it.
+        whose = [
+            [name.casefold() for name in (each.approver, each.on_behalf_of) if name is not None] for each in decisions
+        ]
+        approvals = self._services.ledger.of(record.tenant).approvals
+        persons = await approvals.persons(record.tenant, [name for names in whose for name in names])
+        return how_many([frozenset(persons.get(name, name) for name in names) for names in whose])
 
     async def take(self, record: CallRecord, approval_id: str | None, token: str) -> CallRecord:
         """Verify and record what was delivered; what does not hold is recorded as rejected. The call as it then is."""
