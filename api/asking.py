@@ -16,7 +16,7 @@ from api.calling import call_tool, dry_run
 from api.context import Context
 from api.measuring import asking
 from api.offering import check_phase, not_offered
-from api.problems import refuse
+from api.problems import Refused, refuse
 from api.waiting import RESTING
 from ledger.principals import Principal
 from ledger.records import SETTLED, CallRecord
@@ -76,8 +76,11 @@ async def progress(services: Context, run: Principal, request_id: str, wait_seco
 
 
 async def withdraw(services: Context, run: Principal, request_id: str) -> CallRecord:
-    """The call, `cancelled` if it was parked until now or was withdrawn before. Raises Refused."""
+    """The call, `cancelled` if it was parked until now or was withdrawn before. Raises Refused, for a call for another
+    customer too: a run may read about those of its agent, and acts for its own customer alone."""
     known = await visible(services, run, request_id)
+    if known.details.call.binding.customer_id != binding_of(run).customer_id:
+        raise _no_such_call()
     record, withdrawn = await services.ledger.of(known.tenant).approvals.withdraw(known.request_id, known.agent_id)
     if withdrawn:
         # The ledger has it already; without the signal the workflow finds out at its deadline.
@@ -93,6 +96,10 @@ async def visible(services: Context, run: Principal, request_id: str) -> CallRec
     if is_request_id(request_id):
         record = await services.ledger.of(binding.tenant).calls.visible_to(binding.tenant, binding.agent_id, request_id)
     if record is None:
-        raise refuse(Code.INVALID_INPUT, Explanation(values={"problem": "there is no such call"}), status=404)
+        raise _no_such_call()
     describe_request(trace.get_current_span(), record.request_id)
     return record
+
+
+def _no_such_call() -> Refused:
+    return refuse(Code.INVALID_INPUT, Explanation(values={"problem": "there is no such call"}), status=404)

@@ -185,6 +185,19 @@ async def test_a_parked_call_can_be_withdrawn_once_and_an_executed_one_not(api: 
     assert (answer.status_code, answer.json()["status"]) == (409, "executed")
 
 
+async def test_another_run_of_the_agent_reads_a_call_and_withdraws_it_for_the_same_customer_alone(
+    tenant: Tenant,
+) -> None:
+    approval, api = await tenant.parked(), tenant.api
+    path, customer = f"/v1/tool-calls/{approval['request_id']}", approval["order"]["customer_id"]
+    elsewhere, again = await tenant.run("cus_another"), await tenant.run(customer)
+    refused = await api.post(f"{path}/cancel", elsewhere)
+    assert (refused.status_code, refused.json()["code"]) == (404, "INVALID_INPUT")
+    for token in (elsewhere, again):
+        assert (await api.get(path, token)).json()["status"] == "pending_approval"
+    assert (await api.post(f"{path}/cancel", again)).json()["status"] == "cancelled"
+
+
 async def test_an_unknown_call_and_one_of_others_are_the_same_404(api: Api, tenant: Tenant) -> None:
     approval = await tenant.parked()
     other = await api.tenant()
