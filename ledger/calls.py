@@ -189,9 +189,9 @@ class Calls:
         """The request ids of the calls in a trace, in order."""
         return [row["request_id"] for row in await self._pool.fetch(_SQL["in_trace"], trace_id, limit)]
 
-    async def counts(self, tenant: str) -> dict[str, int]:
-        """How many calls there are, by status."""
-        return {row["status"]: row["count"] for row in await self._pool.fetch(_SQL["count_calls"], tenant)}
+    async def counts(self, tenant: str, newest: int) -> dict[str, int]:
+        """How many calls there are, by status; of those that have ended only what is among the `newest`."""
+        return {row["status"]: row["count"] for row in await self._pool.fetch(_SQL["count_calls"], tenant, newest)}
 
     async def by_effect(self, operation_id: str | None, remote_id: str | None) -> CallOfEffect | None:
         """Whose effect has this operation id, or else this id at the remote system."""

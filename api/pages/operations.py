@@ -39,6 +39,8 @@ _MOST_CHANGES = 10
 _CHANGES_SINCE = timedelta(days=30)
 _DENIALS_SINCE = timedelta(hours=24)
 _MOST_ALERT_ID = 2**63 - 1
+# Of calls that have ended; there are ever more.
+_COUNTED = 10_000
 _STATUSES: tuple[str, ...] = get_args(Status)
 # What ended so has left a diagnostic.
 _DIAGNOSED: tuple[Status, ...] = ("refused", "denied", "expired", "failed", "outcome_unknown")
@@ -79,7 +81,7 @@ async def operations(request: Request, services: Services, person: SignedIn, sta
     only_operators(person)
     ledger, tenant = services.ledger.of(person.tenant), person.tenant
     chosen = status if status in _STATUSES else None
-    counts = await ledger.calls.counts(tenant)
+    counts = await ledger.calls.counts(tenant, _COUNTED)
     queue = await ledger.approvals.queue(tenant)
     off = await services.ledger.switches.off(tenant)
     policy, unusable = await in_force(services)
@@ -107,6 +109,7 @@ async def operations(request: Request, services: Services, person: SignedIn, sta
         chosen=chosen,
         calls=await ledger.calls.recent(tenant=tenant, status=chosen, limit=_MOST),
         most=_MOST,
+        counted=_COUNTED,
         diagnosed=_DIAGNOSED,
         workflow_url=partial(workflow_url, services),
     )

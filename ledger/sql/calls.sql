@@ -49,8 +49,8 @@ FROM (
               AND (h.state = 'held' OR (h.state = 'spent' AND h.changed_at >= $9)))::bigint AS reserved
 ) base
 CROSS JOIN (
-    SELECT count(*) AS parked, count(*) FILTER (WHERE c.agent_id = $16) AS parked_by_agent
-    FROM approvals a JOIN calls c USING (request_id) WHERE a.tenant = $1 AND a.status = 'open'
+    SELECT count(*) AS parked, count(*) FILTER (WHERE agent_id = $16) AS parked_by_agent
+    FROM approvals WHERE tenant = $1 AND status = 'open'
 ) parked
 LEFT JOIN unnest($3::int[], $4::text[], $5::bigint[], $13::bigint[], $14::boolean[], $15::text[])
     AS w (i, subject, seconds, room, of_amounts, tripped) ON true
@@ -230,8 +230,13 @@ FROM calls WHERE ($1::text IS NULL OR tenant = $1) AND ($2::text IS NULL OR stat
 ORDER BY created_at DESC, request_id LIMIT $3
 
 -- name: count_calls
--- Calls of a tenant by status.
-SELECT status, count(*) AS count FROM calls WHERE tenant = $1 GROUP BY status
+-- Calls of a tenant by status: all that have not ended, and those that have among its newest $2.
+SELECT status, count(*) AS count FROM (
+    SELECT status FROM calls WHERE tenant = $1 AND status IN ('in_progress', 'pending_approval', 'outcome_unknown')
+    UNION ALL
+    SELECT status FROM (SELECT status FROM calls WHERE tenant = $1 ORDER BY created_at DESC, request_id LIMIT $2) newest
+    WHERE status NOT IN ('in_progress', 'pending_approval', 'outcome_unknown')
+) counted GROUP BY status
 
 -- name: in_trace
 -- The calls of a trace, in order.

@@ -15,7 +15,8 @@ SELECT * FROM approvals WHERE approval_id IN (
           (approvers = ANY($9::text[]) OR approvers || '/' || tool = ANY($10::text[])
            OR (escalates_at <= now() AND (escalates_to = ANY($9) OR escalates_to || '/' || tool = ANY($10))))
           AND NOT requesters && $11::text[]
-          AND (given = 0 OR NOT EXISTS (SELECT FROM decisions d WHERE d.approval_id = a.approval_id AND d.approver = $12::text))))
+          AND (given = 0 OR 0 = (SELECT count(*) FROM decisions d
+                                 WHERE d.approval_id = a.approval_id AND d.approver = $12::text))))
       AND agent_id <> ALL($15::text[])
     ORDER BY expires_at, approval_id LIMIT $16
 )
@@ -32,8 +33,9 @@ WITH alike AS MATERIALIZED (
            (approvers = ANY($9::text[]) OR approvers || '/' || tool = ANY($10::text[])
             OR (escalates_at <= now() AND (escalates_to = ANY($9) OR escalates_to || '/' || tool = ANY($10))))
            AND NOT requesters && $11::text[]
-           AND (given = 0 OR NOT EXISTS (SELECT FROM decisions d
-                                         WHERE d.approval_id = a.approval_id AND d.approver = $12::text)) AS mine,
+           -- A count is looked up for each that has one; whether there are any would be found by reading all decisions.
+           AND (given = 0 OR 0 = (SELECT count(*) FROM decisions d
+                                  WHERE d.approval_id = a.approval_id AND d.approver = $12::text)) AS mine,
            count(*) AS n, min(expires_at) AS expires_at
     FROM approvals a WHERE tenant = $1 AND status = 'open'
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8

@@ -92,7 +92,9 @@ SELECT count(*) FROM gone
 
 -- name: groups
 -- Groups that something waits for, or whose approvals were closed within a day.
-SELECT DISTINCT tenant, approvers FROM approvals WHERE status = 'open' OR closed_at > now() - interval '1 day'
+SELECT tenant, approvers FROM approvals WHERE status = 'open'
+UNION
+SELECT tenant, approvers FROM approvals WHERE status <> 'open' AND closed_at > now() - interval '1 day'
 ORDER BY tenant, approvers
 
 -- name: add_digests
@@ -111,12 +113,15 @@ SELECT count(*) FILTER (WHERE a.status = 'open') AS waiting,
        count(*) FILTER (WHERE a.status = 'expired') AS expired,
        count(*) FILTER (WHERE d.verdict = 'approve') AS approved,
        count(*) FILTER (WHERE d.verdict = 'deny') AS denied
-FROM approvals a
+FROM (
+    SELECT * FROM approvals WHERE tenant = $1 AND approvers = $2 AND status = 'open'
+    UNION ALL
+    SELECT * FROM approvals
+    WHERE tenant = $1 AND approvers = $2 AND status <> 'open' AND closed_at > $3::timestamptz - interval '1 day'
+) a
 LEFT JOIN LATERAL (
     SELECT verdict FROM decisions WHERE approval_id = a.approval_id ORDER BY decided_at DESC LIMIT 1
 ) d ON a.status <> 'open'
-WHERE a.tenant = $1 AND a.approvers = $2
-  AND (a.status = 'open' OR a.closed_at > $3::timestamptz - interval '1 day')
 
 -- name: alert
 -- What an alert is about.

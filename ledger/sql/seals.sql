@@ -17,7 +17,7 @@ SELECT number, ids, size, peaks, checkpoint FROM seals WHERE number = $1
 -- name: sealing
 -- Which ledger it is, up to which id all is settled, and which ids above it are sealed.
 SELECT origin, settled,
-       coalesce((SELECT range_agg(ids) FROM seals WHERE upper(ids) > settled), '{}'::int8multirange) AS sealed
+       coalesce((SELECT range_agg(ids) FROM seals WHERE ids && int8range(settled, NULL)), '{}'::int8multirange) AS sealed
 FROM sealing
 
 -- name: unsealed
@@ -57,8 +57,9 @@ SELECT verifier_key FROM seal_keys ORDER BY created_at, key_id
 
 -- name: sealed_hashes
 -- The hashes of what these seals cover, in the order of the leaves.
-SELECT e.hash FROM seals s CROSS JOIN LATERAL unnest(s.ids) r (span)
-JOIN events e ON e.id >= lower(r.span) AND e.id < upper(r.span)
+SELECT e.hash FROM seals s CROSS JOIN LATERAL unnest(s.ids) r (span) CROSS JOIN LATERAL (
+    SELECT id, hash FROM events WHERE id >= lower(r.span) AND id < upper(r.span) ORDER BY id
+) e
 WHERE s.number BETWEEN $1 AND $2 ORDER BY s.number, e.id
 
 -- name: seals_between
@@ -104,8 +105,10 @@ SELECT origin FROM sealing
 
 -- name: events_in
 -- Events with ids in these ranges, as they are stored.
-SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash
-FROM unnest($1::int8range[]) r (span) JOIN events ON id >= lower(r.span) AND id < upper(r.span)
+SELECT e.* FROM unnest($1::int8range[]) r (span) CROSS JOIN LATERAL (
+    SELECT id, tenant, request_id, n, type, version, at, key_id, body, previous, hash, body_hash
+    FROM events WHERE id >= lower(r.span) AND id < upper(r.span) ORDER BY id
+) e
 
 -- name: unsealed_events
 -- What was committed and is in no seal.
@@ -114,8 +117,9 @@ FROM events WHERE id > (SELECT settled FROM sealing) AND NOT EXISTS (SELECT FROM
 
 -- name: sealed_ids
 -- What a seal covers, in the order of the leaves.
-SELECT e.id, e.hash FROM seals s CROSS JOIN LATERAL unnest(s.ids) r (span)
-JOIN events e ON e.id >= lower(r.span) AND e.id < upper(r.span)
+SELECT e.id, e.hash FROM seals s CROSS JOIN LATERAL unnest(s.ids) r (span) CROSS JOIN LATERAL (
+    SELECT id, hash FROM events WHERE id >= lower(r.span) AND id < upper(r.span) ORDER BY id
+) e
 WHERE s.number = $1 ORDER BY e.id
 
 -- name: event_by_id

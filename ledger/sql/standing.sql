@@ -35,5 +35,5 @@ SELECT coalesce((SELECT extract(epoch FROM clock_timestamp() - at) FROM events
 -- name: behind
 -- For how long the row of a call has not known of one of its events, among the newest $1; 0 where every row does.
 SELECT coalesce(extract(epoch FROM clock_timestamp() - min(e.at)), 0)::float8
-FROM (SELECT request_id, n, at FROM events WHERE id > (SELECT max(id) FROM events) - $1::bigint) e
+FROM (SELECT request_id, n, at FROM events ORDER BY id DESC LIMIT $1) e
 JOIN calls c USING (request_id) WHERE e.n > c.n

@@ -24,7 +24,8 @@ SELECT tenant, request_id, n, type, version, at, key_id, body, body_hash, previo
 WHERE request_id = ANY($1::text[]) ORDER BY at, request_id, n
 
 -- name: tenants
-SELECT tenant FROM users UNION SELECT tenant FROM tokens ORDER BY tenant
+-- Of runs there are many, and each was opened with a token of its tenant's service.
+SELECT tenant FROM users UNION SELECT tenant FROM tokens WHERE kind <> 'run' ORDER BY tenant
 
 -- name: last_in_stream
 SELECT tenant, request_id, n, type, version, at, key_id, body, body_hash, previous, hash FROM events

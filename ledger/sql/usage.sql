@@ -17,11 +17,18 @@ GROUP BY w.i ORDER BY w.i
 -- name: hourly
 -- Calls of a tool by the hour (UTC) they were asked for in, this one and those before it: done, not ended yet, and come to
 -- nothing.
-SELECT h.hour, count(c.request_id) FILTER (WHERE c.status = 'executed') AS done,
-       count(c.request_id) FILTER (WHERE c.status IN ('in_progress', 'pending_approval', 'outcome_unknown')) AS open,
-       count(c.request_id) FILTER (WHERE c.status NOT IN ('executed', 'in_progress', 'pending_approval',
-                                                          'outcome_unknown')) AS nothing
+SELECT h.hour, coalesce(c.done, 0) AS done, coalesce(c.open, 0) AS open, coalesce(c.nothing, 0) AS nothing
 FROM generate_series(date_trunc('hour', now(), 'UTC') - make_interval(hours => $3 - 1), date_trunc('hour', now(), 'UTC'),
                      interval '1 hour') AS h (hour)
-LEFT JOIN calls c ON c.tenant = $1 AND c.tool = $2 AND c.created_at >= h.hour AND c.created_at < h.hour + interval '1 hour'
-GROUP BY h.hour ORDER BY h.hour
+LEFT JOIN (
+    SELECT date_trunc('hour', created_at, 'UTC') AS hour, count(*) FILTER (WHERE status = 'executed') AS done,
+           count(*) FILTER (WHERE status IN ('in_progress', 'pending_approval', 'outcome_unknown')) AS open,
+           count(*) FILTER (WHERE status NOT IN ('executed', 'in_progress', 'pending_approval', 'outcome_unknown'))
+               AS nothing
+    FROM calls
+    WHERE tenant = $1 AND tool = $2
+      AND created_at >= date_trunc('hour', now(), 'UTC') - make_interval(hours => $3 - 1)
+      AND created_at < date_trunc('hour', now(), 'UTC') + interval '1 hour'
+    GROUP BY 1
+) c USING (hour)
+ORDER BY h.hour

@@ -8,7 +8,7 @@ from ledger.ledger import Ledger
 from ledger.queries import load
 from ledger.standing import OpenCalls, Standing, SwitchedOff, look
 from tests.api.parked import ask_for_review, lose_answer
-from tests.ledger.refunds import parked
+from tests.ledger.refunds import new_binding, parked
 from tests.ledger.stopped_clock import StoppedClock
 
 TOOL = "issue_refund"
@@ -105,3 +105,14 @@ async def test_a_look_reads_by_index(ledger: Ledger, query: str) -> None:
     assert "Seq Scan on events" not in plan
     assert "Seq Scan on calls" not in plan
     assert "Seq Scan on approvals" not in plan
+
+
+async def test_calls_that_have_ended_are_counted_among_the_newest_alone(ledger: Ledger) -> None:
+    """There are ever more of them, and of those that have not ended none is left out."""
+    binding = new_binding()
+    approvals = [await parked(ledger, binding=binding) for _ in range(5)]
+    ended = [each.request_id for each in approvals[:3]]
+    await ledger.system.execute("UPDATE calls SET status = 'denied' WHERE request_id = ANY($1)", ended)
+    calls = ledger.of(binding.tenant).calls
+    assert await calls.counts(binding.tenant, 3) == {"pending_approval": 2, "denied": 1}
+    assert await calls.counts(binding.tenant, 10) == {"pending_approval": 2, "denied": 3}
