@@ -12,11 +12,12 @@ from temporalio.service import RPCError
 
 from activities.tracing import describe_request
 from api.authentication import binding_of
-from api.calling import call_tool, dry_run
+from api.calling import call_tool, dry_run, try_again
 from api.context import Context
 from api.measuring import asking
 from api.offering import check_phase, not_offered
 from api.problems import Refused, refuse
+from api.room import NoRoomError
 from api.waiting import RESTING
 from ledger.principals import Principal
 from ledger.records import SETTLED, CallRecord
@@ -53,15 +54,23 @@ async def checked(services: Context, run: Principal, tool: str, raw: dict[str, J
 async def ask(services: Context, run: Principal, asked: Asked, wait_seconds: float, *, dry: bool = False) -> Reply:
     """The call's state once it has settled or parked, at the latest after `wait_seconds`; `dry`: what it would come to.
 
-    Raises Refused: TOOL_NOT_AVAILABLE (not its phase), IDEMPOTENCY_CONFLICT, TEMPORARY_FAILURE.
+    Raises Refused: TOOL_NOT_AVAILABLE (not its phase), IDEMPOTENCY_CONFLICT; TEMPORARY_FAILURE, also where this process
+    has no room for one more.
     """
     with asking(asked.entry.manifest.name) as measured:
         await check_phase(services, run, asked.entry, asked.arguments)
-        if dry:
-            reply = await dry_run(services, binding_of(run), asked.entry, asked.raw)
-        else:
-            reply = await call_tool(services, binding_of(run), asked.entry, asked.arguments, asked.raw, wait_seconds)
-        return measured.answered(reply)
+        try:
+            async with services.room.taken():
+                return measured.answered(await _reply(services, run, asked, wait_seconds, dry=dry))
+        except NoRoomError:
+            raise try_again() from None
+
+
+async def _reply(services: Context, run: Principal, asked: Asked, wait_seconds: float, *, dry: bool) -> Reply:
+    binding = binding_of(run)
+    if dry:
+        return await dry_run(services, binding, asked.entry, asked.raw)
+    return await call_tool(services, binding, asked.entry, asked.arguments, asked.raw, wait_seconds)
 
 
 async def progress(services: Context, run: Principal, request_id: str, wait_seconds: float = 0) -> CallRecord:

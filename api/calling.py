@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 
 from activities.tracing import describe, describe_request
 from api.context import Context
-from api.problems import refuse
+from api.problems import Refused, refuse
 from ledger.data_keys import KeyDestroyed
 from ledger.records import CallRecord
 from schemas.calls import Binding, PreviewInput, ToolCallInput
@@ -60,7 +60,7 @@ async def call_tool(
     if record is None:
         if started:
             return reply_for(Code.IN_PROGRESS, request_id)
-        raise _try_again()
+        raise try_again()
     repeated = record.request_id != request_id
     if repeated and not _is_same(record, binding, raw):
         raise refuse(Code.IDEMPOTENCY_CONFLICT, Explanation(invalid_fields=("idempotency_key",)))
@@ -107,7 +107,7 @@ async def _start(services: Context, call_id: str, request: ToolCallInput) -> boo
         return False
     except RPCError as problem:
         _log.warning("workflow_not_started", request_id=request.request_id, rpc_status=problem.status.name)
-        raise _try_again() from None
+        raise try_again() from None
     return True
 
 
@@ -131,10 +131,11 @@ async def dry_run(services: Context, binding: Binding, entry: Entry, raw: dict[s
             static_summary=f"{entry.manifest.name} (dry run)",
         )
     except (RPCError, WorkflowFailureError):
-        raise _try_again() from None
+        raise try_again() from None
 
 
-def _try_again() -> Exception:
+def try_again() -> Refused:
+    """For what could not be begun just now, and may be sent again under the same key."""
     return refuse(
         Code.TEMPORARY_FAILURE,
         Explanation(retry_after_seconds=_RETRY_SECONDS),

@@ -13,6 +13,7 @@ from api.diagnosing import EdgeDiagnostics
 from api.limits import Limits
 from api.oidc import Provider
 from api.readiness import Others
+from api.room import Room
 from api.waiting import Waiters
 from gateways.webhooks import WebhookReader
 from ledger.ledger import Ledger
@@ -47,6 +48,7 @@ class Context:
     limits: Limits = field(default_factory=Limits)
     sign_in_attempts: SignInAttempts = field(default_factory=SignInAttempts)
     others: Others = field(default_factory=Others)
+    room: Room = field(default_factory=Room)
     webhooks: Mapping[str, WebhookReader] = field(default_factory=dict[str, WebhookReader])
     """By the name of the gateway that sends them."""
     oidc: Provider | None = None

@@ -12,6 +12,7 @@ from api.app import Lifespan, create_app
 from api.context import Context
 from api.diagnosing import EdgeDiagnostics
 from api.limits import Limits, Pace
+from api.room import Room
 from api.waiting import Waiters
 from ledger.signing import DecisionSigner
 from runtime.assembly import activity_services, core, say_policy
@@ -111,6 +112,7 @@ def lifespan_of(settings: Settings, measured: Metrics | None = None) -> Lifespan
                 namespace=built.temporal.namespace,
                 trace_url=settings.trace_url,
                 limits=limits_of(settings),
+                room=Room(settings.calls_at_once),
                 webhooks=webhook_readers(settings),
                 oidc=oidc,
                 metrics_open=settings.metrics_access == "anyone",
