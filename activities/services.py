@@ -40,7 +40,7 @@ class Services:
     `tenant` is whose operators find what belongs to no tenant.
     `shadow` is a candidate that is asked beside the policy in force; what it says is written down, and that is all.
     `telling` is what notices are sent with, where this process serves the queue of messages.
-    `committed` is called with the workflow id of each call that this process just moved on, `reached` at each crash
+    `committed` is called with each call that this process just moved on, `reached` at each crash
     point, which outside of the fault machine is nothing.
     """
 
@@ -52,7 +52,7 @@ class Services:
     task_queue: str
     tenant: str
     inline: bool
-    committed: Callable[[str], None]
+    committed: Callable[[CallRecord], None]
     patience: Patience = field(default_factory=Patience)
     reached: Callable[[CrashPoint], None] = lambda point: None
     telling: Telling | None = None
@@ -85,7 +85,7 @@ class Services:
         return f"{self.task_queue}-{entry.manifest.queue}" if entry else self.task_queue
 
     def moved(self, record: CallRecord) -> CallRecord:
-        self.committed(record.workflow_id)
+        self.committed(record)
         return record
 
 

@@ -53,7 +53,7 @@ async def call_tool(
         ToolCallInput(run_id=binding.run_id, tool=tool, request_id=request_id, arguments=raw),
     )
     try:
-        record = await _found(services, binding.tenant, call_id, wait_seconds)
+        record = await _found(services, binding.tenant, call_id, wait_seconds, just_begun=started)
     except KeyDestroyed:
         # The key was that of a call whose customer was erased: it stands for nothing else, and for that no more.
         raise refuse(Code.IDEMPOTENCY_CONFLICT, Explanation(invalid_fields=("idempotency_key",))) from None
@@ -68,11 +68,15 @@ async def call_tool(
     return record.reply()
 
 
-async def _found(services: Context, tenant: str, call_id: str, wait_seconds: float) -> CallRecord | None:
+async def _found(
+    services: Context, tenant: str, call_id: str, wait_seconds: float, *, just_begun: bool
+) -> CallRecord | None:
     """The call once it rests, or after `wait_seconds`. One that was only just started is given a moment to be recorded:
     until then its request_id leads nowhere."""
     calls = services.ledger.of(tenant).calls
-    await services.waiters.wait(call_id, wait_seconds)
+    record = await services.waiters.wait(call_id, wait_seconds, just_begun=just_begun)
+    if record is not None:
+        return record
     found = await calls.by_workflow_ids([call_id])
     if not found:
         await services.waiters.wait(call_id, _RECORDED_WITHIN, frozenset(get_args(Status)))

@@ -121,7 +121,7 @@ def lifespan_of(settings: Settings, measured: Metrics | None = None) -> Lifespan
             )
             if settings.eager_start:
                 services = await stack.enter_async_context(
-                    activity_services(built, inline=True, committed=waiters.hint)
+                    activity_services(built, inline=True, committed=waiters.moved)
                 )
                 await say_policy(built, by="api")
                 await stack.enter_async_context(workflow_worker(built.temporal, services, build_id=settings.build_id))

@@ -24,6 +24,7 @@ from gateways.upstreams import Changed
 from ledger.database import connect
 from ledger.keys import KeyMaterialError, MasterKey
 from ledger.ledger import Ledger
+from ledger.records import CallRecord
 from ledger.seals import SealBroken
 from ledger.signing import DecisionVerifier
 from ledger.vault import Selection
@@ -131,7 +132,7 @@ async def activity_services(
     *,
     inline: bool,
     queues: Collection[WorkerQueue] = EFFECT_QUEUES,
-    committed: Callable[[str], None] = lambda workflow_id: None,
+    committed: Callable[[CallRecord], None] = lambda record: None,
 ) -> AsyncGenerator[Services]:
     """What activities work with: the clients and credentials of those outside systems that tools on `queues` use."""
     settings = core.settings

@@ -162,7 +162,7 @@ class World:
             task_queue=QUEUE,
             tenant=self.tenant,
             inline=True,
-            committed=lambda workflow_id: None,
+            committed=lambda record: None,
             reached=self._reached,
         )
 
@@ -283,7 +283,7 @@ class World:
         except Refused as refused:
             return refused.reply.code
 
-    async def _wait(self, workflow_id: str, seconds: float, until: Any = None) -> None:
+    async def _wait(self, workflow_id: str, seconds: float, until: Any = None, *, just_begun: bool = False) -> None:
         await self.work()
 
     async def revoke_run(self) -> None:
