@@ -20,6 +20,7 @@ from notices.registry import Telling
 from policy.in_force import InForce
 from policy.model import Policy
 from schemas.ids import tenant_of
+from schemas.tools import queue_name
 from tools.catalog import Catalog, Entry
 
 __all__ = ["CrashPoint", "Services", "benign", "workflow_id"]
@@ -82,7 +83,7 @@ class Services:
 
     def effect_queue(self, tool: str) -> str:
         entry = self.catalog.get(tool)
-        return f"{self.task_queue}-{entry.manifest.queue}" if entry else self.task_queue
+        return queue_name(self.task_queue, entry.manifest.queue) if entry else self.task_queue
 
     def moved(self, record: CallRecord) -> CallRecord:
         self.committed(record)

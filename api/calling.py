@@ -21,6 +21,7 @@ from schemas.canonical import digest
 from schemas.codes import Code, Status
 from schemas.ids import key_hash, new_request_id, workflow_id
 from schemas.replies import Explanation, Reply, reply_for
+from schemas.tools import queue_name
 from tools.catalog import Entry
 from tools.protocol import Arguments, WriteArguments
 from workflows.preview import Preview
@@ -127,7 +128,7 @@ async def dry_run(services: Context, binding: Binding, entry: Entry, raw: dict[s
                 tool=entry.manifest.name,
                 request_id=request_id,
                 arguments=raw,
-                queue=f"{services.task_queue}-{entry.manifest.queue}",
+                queue=queue_name(services.task_queue, entry.manifest.queue),
             ),
             id=f"preview/{request_id}",
             task_queue=services.task_queue,

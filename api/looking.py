@@ -8,6 +8,7 @@ from ledger.calls import CallOfEffect
 from ledger.records import SETTLED
 from schemas.calls import CallRef, RecheckInput
 from schemas.ids import recheck_id
+from schemas.tools import queue_name
 from tools.catalog import Catalog
 from workflows.telling import details_of
 
@@ -28,7 +29,7 @@ async def look_again(
         raise LookupError(f"there is no tool {call.tool}")
     await temporal.start_workflow(
         "Recheck",
-        RecheckInput(call=CallRef(request_id=call.request_id), queue=f"{task_queue}-{entry.manifest.queue}"),
+        RecheckInput(call=CallRef(request_id=call.request_id), queue=queue_name(task_queue, entry.manifest.queue)),
         id=recheck_id(call.workflow_id),
         task_queue=task_queue,
         id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,

@@ -10,7 +10,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
 from ledger.ledger import Ledger
-from schemas.tools import EFFECT_QUEUES
+from schemas.tools import WORKER_QUEUES, queue_name
 
 SEALED_WITHIN = 60.0
 """After so many seconds an event should be sealed; the sealer takes a second."""
@@ -31,7 +31,7 @@ class Others:
         """`pollers`: by queue, whether a worker asks for its tasks. `sealed`: whether events are sealed in time. What
         cannot be asked does not hold."""
         if time.monotonic() >= self._until:
-            queues = {"workflows": task_queue, **{each: f"{task_queue}-{each}" for each in EFFECT_QUEUES}}
+            queues = {each: queue_name(task_queue, each) for each in WORKER_QUEUES}
             sealed, *polled = await asyncio.gather(
                 holds(_sealed(ledger)), *(holds(_polled(temporal, *each)) for each in queues.items())
             )

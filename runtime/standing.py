@@ -20,7 +20,7 @@ from temporalio.client import Client
 
 from ledger.database import Pool
 from ledger.standing import Standing, look
-from schemas.tools import EFFECT_QUEUES, WorkerQueue
+from schemas.tools import WORKER_QUEUES, WorkerQueue, queue_name
 
 EVERY_SECONDS = 10.0
 _GOOD_FOR = 6 * EVERY_SECONDS
@@ -126,10 +126,7 @@ class Gauges:
     ) -> None:
         self._pool = pool
         self._temporal = temporal
-        self._queues: dict[WorkerQueue, str] = {
-            "workflows": task_queue,
-            **{queue: f"{task_queue}-{queue}" for queue in EFFECT_QUEUES},
-        }
+        self._queues: dict[WorkerQueue, str] = {queue: queue_name(task_queue, queue) for queue in WORKER_QUEUES}
         self._clock = clock
         self._looked_at = -_GOOD_FOR
         self._standing: Standing | None = None

@@ -23,7 +23,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
 from runtime.replaying import Replayed, replay
-from schemas.tools import EFFECT_QUEUES
+from schemas.tools import WORKER_QUEUES, queue_name
 
 _ABSENT = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
 _PAUSE_SECONDS = 0.5
@@ -51,7 +51,7 @@ class Versions:
     def __init__(self, client: Client, task_queue: str) -> None:
         self._client = client
         self._deployment = task_queue
-        self._queues = {task_queue, *(f"{task_queue}-{queue}" for queue in EFFECT_QUEUES)}
+        self._queues = {queue_name(task_queue, queue) for queue in WORKER_QUEUES}
 
     async def builds(self) -> list[Build]:
         """Every build that Temporal knows, the newest first; none where workers were never versioned."""

@@ -15,7 +15,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.all import Activity, effect_activities, workflow_activities
 from activities.services import Services
-from schemas.tools import Queue
+from schemas.tools import Queue, queue_name
 from workflows.notify import Notify
 from workflows.preview import Preview
 from workflows.recheck import Recheck
@@ -58,7 +58,9 @@ def workflow_worker(
 def effect_worker(client: Client, services: Services, queue: Queue, *, build_id: str = "") -> Worker:
     """Sends and looks up the effects of one queue, with that queue's credential, for workflows of its `build_id`."""
     task_queue = services.task_queue
-    return _worker(client, f"{task_queue}-{queue}", [*effect_activities(services)], deployment_of(task_queue, build_id))
+    return _worker(
+        client, queue_name(task_queue, queue), [*effect_activities(services)], deployment_of(task_queue, build_id)
+    )
 
 
 def deployment_of(task_queue: str, build_id: str) -> WorkerDeploymentVersion | None:

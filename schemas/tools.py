@@ -33,12 +33,18 @@ System = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{1,31}$")]
 EFFECT_QUEUES: tuple[Queue, ...] = ("payments", "orders", "messages")
 # What a worker can serve: the workflows themselves, and the queues of effects.
 WorkerQueue = Literal["workflows", "payments", "orders", "messages"]
+WORKER_QUEUES: tuple[WorkerQueue, ...] = ("workflows", *EFFECT_QUEUES)
 # A repeat of an effect is harmless under the same key, of itself, or never.
 Idempotency = Literal["key", "natural", "none"]
 
 Group = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{1,62}$")]
 Sentence = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\r\n]+$")]
 _Most = Annotated[int, Field(ge=0, le=1_000_000)]
+
+
+def queue_name(task_queue: str, queue: WorkerQueue) -> str:
+    """What Temporal knows the queue as, in the installation of this task queue; the workflows' has its name."""
+    return task_queue if queue == "workflows" else f"{task_queue}-{queue}"
 
 
 class BlastRadius(Model):
