@@ -94,7 +94,7 @@ def _code(code: Code) -> str:
 def events() -> str:
     """`events.md`: one section per event."""
     parts = [
-        _header("Events", "schemas/events.py"),
+        _header("Events", "schemas/events.py and schemas/tenant_events.py"),
         "What the ledger appends, per call, numbered from 1. The body is encrypted; `counterseal calls events"
         " REQUEST_ID --json` decrypts it. Beside the body each row has its tenant, call, number, type, version, time,"
         " key id, the hash of the previous event and its own hash. A changed"

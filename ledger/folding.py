@@ -13,6 +13,7 @@ from typing import Any
 from ledger.chain import GENESIS, EventRow, Head
 from ledger.decision_bodies import PersonDecided
 from ledger.records import SETTLED, CallDetails, CallRecord, UseState, trip_subject
+from schemas.base import EventBody
 from schemas.codes import Code
 from schemas.decisions import Approval, ApprovalStatus
 from schemas.events import (
@@ -36,7 +37,6 @@ from schemas.events import (
     EffectIntended,
     EffectUnknown,
     Event,
-    EventBody,
     ReviewConcluded,
     ReviewRequested,
 )

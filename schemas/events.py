@@ -1,6 +1,7 @@
 """The events of the ledger: past tense, versioned, append-only. The state of a call is a fold over its events.
 
-A changed shape is a new version of the event, never another meaning of the old one.
+Here are those of calls, and `Event`, which is any; `schemas.tenant_events` has those that are about no call. A
+changed shape is a new version of the event, never another meaning of the old one.
 """
 
 from datetime import datetime
@@ -8,14 +9,30 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue, StringConstraints, TypeAdapter
 
-from schemas.base import Model
+from schemas.base import EventBody, Model
 from schemas.calls import Call, RunFacts
 from schemas.codes import Code, Status
 from schemas.decisions import Approval, Claim, PolicyDecision, ShadowDecision
 from schemas.effects import Effect, Exchange, ReviewReason
-from schemas.policies import Vote
 from schemas.proofs import Proof
 from schemas.replies import Explanation
+from schemas.tenant_events import (
+    CustomerErased,
+    DelegationEnded,
+    DelegationMade,
+    EventsPruned,
+    HistoryDecoded,
+    PasskeyAdded,
+    PasskeyRemoved,
+    PolicyProposed,
+    PolicyPublished,
+    PolicyVoted,
+    SwitchChanged,
+    TokenIssued,
+    TokenRevoked,
+    UserAdded,
+    UserDisabled,
+)
 
 EgressReason = Literal["system_not_declared", "url_not_plain", "origin_not_listed", "address_not_allowed"]
 """The tool's manifest does not name the system; the URL or its Host header is not in plain form; the system's settings
@@ -23,12 +40,6 @@ have another origin; the name has an address that its system may not have."""
 
 
 Through = Literal["page", "api"]
-
-
-class EventBody(Model):
-    """Base of every event's body; `type` is its name in the ledger."""
-
-    version: ClassVar[int] = 1
 
 
 class CallProposed(EventBody):
@@ -271,134 +282,6 @@ class ReviewConcluded(EventBody):
     evidence: str
 
 
-class SwitchChanged(EventBody):
-    """A kill switch, or the lock of the vault, was turned. Kept on its tenant's own stream."""
-
-    type: Literal["switch.changed"] = "switch.changed"
-    switch: str
-    off: bool
-    by: str
-    reason: str
-    deadlines: Literal["pause", "run"]
-
-
-class TokenIssued(EventBody):
-    """A token was made for a service, an approver or an operator; a run's own belongs to its run. Kept on the tenant's
-    stream of who was given what, as are the other events of accounts."""
-
-    type: Literal["token.issued"] = "token.issued"
-    token_id: str
-    kind: str
-    principal: str
-    owner: str | None
-    expires_at: datetime | None
-    by: str
-
-
-class TokenRevoked(EventBody):
-    """A token was revoked by itself. Those of an account that was disabled ended with it (`user.disabled`)."""
-
-    type: Literal["token.revoked"] = "token.revoked"
-    token_id: str
-    kind: str
-    principal: str
-    by: str
-
-
-class UserAdded(EventBody):
-    """A person got an account."""
-
-    type: Literal["user.added"] = "user.added"
-    username: str
-    roles: tuple[str, ...]
-    by: str
-
-
-class UserDisabled(EventBody):
-    """An account was shut out, with its sessions and tokens."""
-
-    type: Literal["user.disabled"] = "user.disabled"
-    username: str
-    by: str
-
-
-class PasskeyAdded(EventBody):
-    """A person added a passkey. `credential` is the SHA-256 of its id, in hexadecimal."""
-
-    type: Literal["passkey.added"] = "passkey.added"
-    username: str
-    credential: str
-
-
-class PasskeyRemoved(EventBody):
-    """A person removed a passkey."""
-
-    type: Literal["passkey.removed"] = "passkey.removed"
-    username: str
-    credential: str
-
-
-class DelegationMade(EventBody):
-    """Somebody may decide in another's place for a time."""
-
-    type: Literal["delegation.made"] = "delegation.made"
-    delegation_id: str
-    delegator: str
-    delegate: str
-    starts_at: datetime
-    ends_at: datetime
-    reason: str
-    by: str
-
-
-class DelegationEnded(EventBody):
-    """A delegation was ended before its time."""
-
-    type: Literal["delegation.ended"] = "delegation.ended"
-    delegation_id: str
-    delegator: str
-    delegate: str
-    by: str
-
-
-class PolicyPublished(EventBody):
-    """Another policy is in force than was said last. Kept on everyone's stream of policies."""
-
-    version: ClassVar[int] = 2
-    type: Literal["policy.published"] = "policy.published"
-    policy_version: str
-    by: str
-    number: int | None = None
-    """Of the publication; None where a process began to decide by a policy of its own files."""
-    digest: str | None = None
-    """SHA-256 over all that it means."""
-    people: tuple[str, ...] = ()
-    """Everybody who put it in force, `by` first."""
-    proposal_id: str | None = None
-
-
-class PolicyProposed(EventBody):
-    """A person proposes a policy in the place of publication `base` (0: of none), and agrees to it. Kept on everyone's
-    stream of proposals, with what others say to it."""
-
-    type: Literal["policy.proposed"] = "policy.proposed"
-    proposal_id: str
-    policy_version: str
-    base: int
-    by: str
-    reason: str
-
-
-class PolicyVoted(EventBody):
-    """Another person agrees to a proposed policy, or objects, which ends the proposal."""
-
-    type: Literal["policy.voted"] = "policy.voted"
-    proposal_id: str
-    vote: Vote
-    by: str
-    reason: str
-
-
 class CallCancelled(EventBody):
     """The requester withdrew the parked call."""
 
@@ -454,42 +337,6 @@ class DiagnosticOpened(EventBody):
     type: Literal["diagnostic.opened"] = "diagnostic.opened"
     principal: str
     through: Literal["page", "command_line"]
-
-
-class HistoryDecoded(EventBody):
-    """Somebody was shown payloads of Temporal's histories; recorded before they were. Kept on a stream of the tenant
-    whose people run the service."""
-
-    type: Literal["history.decoded"] = "history.decoded"
-    principal: str
-    through: Literal["session", "token"]
-    namespace: str
-    payloads: tuple[str, ...]
-    """SHA-256 of each, as Temporal has it: of the ciphertext."""
-    calls: tuple[str, ...]
-    """The request ids that stand in them."""
-
-
-class CustomerErased(EventBody):
-    """Whatever was kept of a customer was destroyed. Kept on the tenant's own stream; it names nobody."""
-
-    type: Literal["customer.erased"] = "customer.erased"
-    customer: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
-    """SHA-256 of tenant and customer id."""
-    calls: int
-    by: str
-    reason: str
-
-
-class EventsPruned(EventBody):
-    """Bodies of one type of events were older than they are kept: their hashes took their place. Kept on the tenant's
-    own stream."""
-
-    type: Literal["events.pruned"] = "events.pruned"
-    event_type: str
-    until: datetime
-    """Those from before then."""
-    count: int
 
 
 Event = Annotated[

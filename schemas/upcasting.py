@@ -11,7 +11,8 @@ from typing import get_args
 
 from pydantic import JsonValue
 
-from schemas.events import EVENT, Event, EventBody
+from schemas.base import EventBody
+from schemas.events import EVENT, Event
 
 Body = dict[str, JsonValue]
 
