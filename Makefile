@@ -23,7 +23,7 @@ export UV_HTTP_TIMEOUT ?= 180
 # The tests start hundreds of Python processes, and without kept bytecode each compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env browser peers demo up test suite chaos bench bench-ledger bench-pages bench-backtest lint types imports check format docs docs-serve clean
+.PHONY: help env browser peers demo up test suite chaos bench soak bench-ledger bench-pages bench-backtest lint types imports check format docs docs-serve clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ chaos: env ## load the stack and break it, then judge what it did (CALLS=300 MIN
 
 bench: env ## beside plain Temporal, in one run (QUICK=1: 3 minutes; ONLY=free,park: these lines; OUT=bench.json)
 	@$(BIN)/python -m tests.bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(OUT),--out $(OUT))
+
+soak: env ## most of what the machine takes, for half an hour: nothing may grow (MINUTES=30)
+	@$(BIN)/python -m tests.bench.soak $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-ledger: env ## how fast the ledger is verified and appended to (EVENTS=1000000)
 	@$(BIN)/python -m tests.bench.ledger $(if $(EVENTS),--events $(EVENTS))

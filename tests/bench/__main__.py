@@ -19,7 +19,7 @@ from rich.console import Console
 
 from tests.bench.figures import Figure, as_json, table
 from tests.bench.lab import FULL, QUICK, Lab, lab
-from tests.bench.lines import decide, flat, free, history, mcp, park, policy, refuse
+from tests.bench.lines import decide, flat, free, history, mcp, park, policy, refuse, scale
 
 LINES: dict[str, Callable[[Lab], list[Figure]]] = {
     "policy": policy.measure,
@@ -28,6 +28,7 @@ LINES: dict[str, Callable[[Lab], list[Figure]]] = {
     "refuse": refuse.measure,
     "decide": decide.measure,
     "mcp": mcp.measure,
+    "scale": scale.measure,
     "flat": flat.measure,
     "park": park.measure,
 }

@@ -1,13 +1,17 @@
 """The product that is measured: `counterseal up` in a folder of its own, on disk, as its users start it."""
 
 import secrets
+import subprocess
+import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from runtime.stack.files import DataFolder
 from runtime.stack.postgres import Postgres
@@ -33,7 +37,8 @@ class Product:
 
     stack: RunningStack
     folder: Path
-    _orders: Iterator[int] = field(default_factory=count)
+    orders: int
+    _calls: Iterator[int] = field(default_factory=count)
     _tokens: dict[int, str] = field(default_factory=dict[int, str])
 
     def stop(self) -> None:
@@ -68,23 +73,23 @@ class Product:
     def gateway_key(self) -> str:
         return (DataFolder(self.stack.data).keys / "sandbox_gateway_key").read_text().strip()
 
-    def take(self, orders: int) -> list[int]:
-        """Numbers of orders that nobody had before."""
-        return [next(self._orders) for _ in range(orders)]
+    def refunds(self, calls: int, amount: int, urls: Sequence[str] = ()) -> list[Ask]:
+        """Calls of `issue_refund`, each for the next order, to these APIs in turn. Their runs are opened now, untimed.
 
-    def refunds(self, orders: int, amount: int) -> list[Ask]:
-        """Calls of `issue_refund`, each for another order; runs that they need are opened first, untimed."""
-        taken = self.take(orders)
+        When every order had one, they come again with another amount: the very same refund waits for a person.
+        """
+        taken = self._take(calls)
         self._open_runs(sorted({each // ORDERS_EACH for each in taken}))
+        turns = cycle(urls or (self.url,))
         return [
             Ask(
-                f"{self.url}/v1/tool-calls",
+                f"{next(turns)}/v1/tool-calls",
                 self._tokens[each // ORDERS_EACH],
                 {
                     "tool": "issue_refund",
                     "arguments": {
-                        "order_id": order(each),
-                        "amount_cents": amount,
+                        "order_id": order(each % self.orders),
+                        "amount_cents": amount + each // self.orders,
                         "currency": "USD",
                         "reason_code": "damaged",
                         "note": "The lamp arrived with a crack along its foot.",
@@ -95,15 +100,36 @@ class Product:
             for each in taken
         ]
 
-    def plainly(self, orders: int, amount: int, path: str, url: str) -> list[Ask]:
+    def plainly(self, calls: int, amount: int, path: str, url: str) -> list[Ask]:
         """The same refunds for a plain form."""
         return [
             Ask(
                 f"{url}{path}",
-                body={"payment_id": payment(each), "amount": amount, "key": secrets.token_hex(16)},
+                body={"payment_id": payment(each % self.orders), "amount": amount, "key": secrets.token_hex(16)},
             )
-            for each in self.take(orders)
+            for each in self._take(calls)
         ]
+
+    @contextmanager
+    def another(self, program: str, name: str, **settings: str) -> Generator[psutil.Process]:
+        """One more process of the stack: `counterseal PROGRAM` with the settings of its own, and these."""
+        pids, ready = self.stack.info["pids"], self.folder / f"{name}.ready"
+        own = psutil.Process(pids["api"] if program == "api" else pids["workers"][0]).environ()
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "runtime.cli.main", program],
+                env={**own, "COUNTERSEAL_READY_FILE": str(ready), "COUNTERSEAL_METRICS_PORT": "0", **settings},
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            yield psutil.Process(process.pid)
+        finally:
+            process.terminate()
+            process.wait(90)
+
+    def _take(self, calls: int) -> list[int]:
+        return [next(self._calls) for _ in range(calls)]
 
     def waiting(self) -> list[dict[str, Any]]:
         """Approvals that wait, those that fall due last first."""
@@ -134,16 +160,16 @@ class Product:
                 return found
             time.sleep(0.2)
 
-    def _open_runs(self, customers: list[int]) -> None:
-        new = [each for each in customers if each not in self._tokens]
+    def _open_runs(self, runs: list[int]) -> None:
+        new = [each for each in runs if each not in self._tokens]
         asks = [
             Ask(
                 f"{self.url}/v1/runs",
                 self.stack.info["service_token"],
                 {
-                    "agent_id": f"agent-{each}",
+                    "agent_id": f"agent-{each % (self.orders // ORDERS_EACH)}",
                     "actor_id": "actor",
-                    "customer_id": customer(each),
+                    "customer_id": customer(each % (self.orders // ORDERS_EACH)),
                     "tools": ["issue_refund", "lookup_orders"],
                     "expires_in_seconds": 86_400,
                 },
@@ -159,9 +185,11 @@ class Product:
 def product(root: Path, *, orders: int, name: str = "stack") -> Generator[Product]:
     """Up until the block ends, with so many orders to refund."""
     folder = root / name
+    # A customer's orders are in one run.
+    orders += -orders % ORDERS_EACH
     write_store(folder / "store", orders)
     write_policy(folder / "policy.yaml")
-    running = Product(_started(folder), folder)
+    running = Product(_started(folder), folder, orders)
     try:
         yield running
     finally:
