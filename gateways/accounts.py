@@ -12,7 +12,7 @@ import httpx
 
 from gateways.egress import origin
 from gateways.trail import Trail
-from schemas.diagnostics import Body, Cause, ExchangeAccount, Mark, MarkName, RawException, hidden
+from schemas.diagnostics import Body, Cause, ExchangeAccount, Mark, MarkName, Purpose, RawException, hidden
 from schemas.effects import Boundary, Exchange
 
 # Of a response's headers only these are kept, and of these only plain text.
@@ -100,6 +100,7 @@ class Course:
 
 def account(
     trail: Trail,
+    purpose: Purpose,
     exchange: Exchange,
     course: Course,
     request: httpx.Request,
@@ -111,7 +112,7 @@ def account(
     secrets = (authorization, authorization.partition(" ")[2])
     sent = request.content
     return ExchangeAccount(
-        purpose=trail.purpose,
+        purpose=purpose,
         system=exchange.system,
         method=exchange.method,
         destination=f"{scheme}://{host}:{port}",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Literal
 from urllib.parse import quote
@@ -275,9 +275,17 @@ class Remote:
             problem=problem,
         )
         if (following := trail.current()) is not None:
-            following.exchanges.append(
-                accounts.account(
-                    following, exchange, course, request, credential_id, request.headers.get("authorization", "")
+            authorization = request.headers.get("authorization", "")
+            following.ended(
+                partial(
+                    accounts.account,
+                    following,
+                    following.purpose,
+                    exchange,
+                    course,
+                    request,
+                    credential_id,
+                    authorization,
                 )
             )
         return exchange

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import cache
 
 from schemas.diagnostics import BOUNDARIES, BoundaryName, ExchangeAccount, Mark, Outcome, Purpose
 from schemas.effects import Attempt, Inspection
@@ -22,12 +23,21 @@ class Trail:
     def __init__(self, fingerprint: Callable[[bytes], str]) -> None:
         self.fingerprint = fingerprint
         self.began_at = datetime.now(UTC)
-        self.exchanges: list[ExchangeAccount] = []
         self.purpose: Purpose = "facts"
         self.outcome: Outcome | None = None
         self.problem: str | None = None
         self._began = time.monotonic()
         self._marks: dict[BoundaryName, int] = {}
+        self._accounts: list[Callable[[], ExchangeAccount]] = []
+
+    def ended(self, account: Callable[[], ExchangeAccount]) -> None:
+        """An exchange ended. Its account is made when it is asked for, which it is not of a step that ends well."""
+        self._accounts.append(cache(account))
+
+    @property
+    def exchanges(self) -> list[ExchangeAccount]:
+        """In the order in which they ended."""
+        return [account() for account in self._accounts]
 
     @property
     def elapsed_ms(self) -> int:

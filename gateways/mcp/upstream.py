@@ -184,11 +184,10 @@ class McpUpstream:
         if following is None or request is None:
             return
         shown = "" if credential is None else credential.record_id
-        following.exchanges.append(
-            accounts.account(
-                following, exchange, flight.course, request, shown, request.headers.get("authorization", "")
-            )
-        )
+        authorization = request.headers.get("authorization", "")
+        # Made now: the session's flight goes on.
+        made = accounts.account(following, following.purpose, exchange, flight.course, request, shown, authorization)
+        following.ended(lambda: made)
 
 
 def changes_of(found: Mapping[str, Definition | None], pins: Mapping[str, str]) -> dict[str, Change]:

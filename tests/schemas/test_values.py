@@ -3,9 +3,10 @@
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
@@ -133,6 +134,34 @@ def test_the_canonical_form_does_not_depend_on_the_order_of_names(value: JsonVal
 @given(JSON)
 def test_the_canonical_form_is_strict_json_of_the_same_value(value: JsonValue) -> None:
     assert loads(canonical(value)) == value
+
+
+@given(JSON)
+def test_the_canonical_form_is_that_of_the_reference(value: JsonValue) -> None:
+    """Whichever way it is written."""
+    assert canonical(value) == rfc8785.dumps(cast(Any, value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"\U0001f600": 1, "\uff21": 2, "a": 3},
+        {"a\x7f\u2028": "\x7f\u2028\x1f/"},
+        [True, 1, 0, False],
+        [2**53 - 1],
+        [],
+        {},
+        "",
+    ],
+)
+def test_the_canonical_form_is_that_of_the_reference_at_the_edges(value: Any) -> None:
+    assert canonical(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"a": ["\udfff"]}, {1: "a"}, [2**53], {"a": object()}])
+def test_what_has_no_canonical_form_is_not_hashed(value: Any) -> None:
+    with pytest.raises(rfc8785.CanonicalizationError):
+        canonical(value)
 
 
 def test_the_canonical_form_is_that_of_the_rfc() -> None:
