@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import cast
 
 import rfc8785
 from pydantic import JsonValue
@@ -29,19 +30,22 @@ def digest(value: JsonValue) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Whether the standard library, which is several times faster, writes it in canonical form too: names in ASCII have
     one order, and of numbers there are only such integers as are written alike."""
-    kind: type[object] = type(value)
+    kind = type(value)
     if kind is dict:
-        if not all(type(name) is str and name.isascii() for name in value):
-            return False
-        value = value.values()
-    elif kind is int:
-        return -_LARGEST <= value <= _LARGEST
-    elif kind is not list:
-        return kind in _ALIKE
-    return all(type(each) in _ALIKE or _is_plain(each) for each in value)
+        content = cast("dict[object, object]", value)
+        return all(type(name) is str and name.isascii() for name in content) and _are_plain(content.values())
+    if kind is list:
+        return _are_plain(cast("list[object]", value))
+    if kind is int:
+        return -_LARGEST <= cast(int, value) <= _LARGEST
+    return kind in _ALIKE
+
+
+def _are_plain(values: Iterable[object]) -> bool:
+    return all(type(each) in _ALIKE or _is_plain(each) for each in values)
 
 
 def _has_float(value: JsonValue) -> bool:
