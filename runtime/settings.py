@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from api.mcp.reaching import is_origin
+from api.mcp.origins import is_origin
 from api.pages.links import is_trace_url, origin_of
 from policy.load import DEFAULT_POLICY
 from runtime.systems import read_systems

@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from api.context import Context
+from api.mcp.origins import DEFAULT_PORTS, is_origin
 from api.problems import refuse
 from schemas.codes import Code
-
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Reach(NamedTuple):
@@ -37,7 +36,7 @@ class Reach(NamedTuple):
 def reach(public_url: str, hosts: tuple[str, ...], origins: tuple[str, ...]) -> Reach:
     """What the public URL names, and what is added to it."""
     own = urlsplit(public_url)
-    port = _DEFAULT_PORTS.get(own.scheme)
+    port = DEFAULT_PORTS.get(own.scheme)
     named = {own.netloc.lower()}
     if own.port is None:
         named.add(f"{own.netloc.lower()}:{port}")
@@ -56,17 +55,6 @@ def check_reach(request: Request, services: Context) -> None:
     hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
     if len(hosts) != 1 or not allowed.has_host(hosts[0]) or not all(map(allowed.has_origin, origins)):
         raise refuse(Code.FORBIDDEN)
-
-
-def is_origin(text: str) -> bool:
-    """Whether it is what browsers send as an origin, e.g. `https://agents.example.com`."""
-    try:
-        parts = urlsplit(text)
-        # No port is 0, and one that is no number raises.
-        named = bool(parts.hostname) and parts.port != 0
-        return named and parts.scheme in _DEFAULT_PORTS and text == f"{parts.scheme}://{parts.netloc}"
-    except ValueError:
-        return False
 
 
 def _is_of_this_machine(url: str) -> bool:

@@ -83,6 +83,15 @@ def test_help_lists_every_command_and_imports_none() -> None:
     assert all(f" {name} " in listed for name in program.COMMANDS)
 
 
+def test_a_worker_starts_without_what_serves_the_api() -> None:
+    code = (
+        "import sys; import runtime.cli.worker, runtime.worker_process; "
+        "print({'fastapi', 'mcp', 'webauthn'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 @pytest.mark.parametrize("name", program.COMMANDS)
 def test_every_command_has_a_help_line_and_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     app = importlib.import_module(program.COMMANDS[name][0]).app

@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from api.mcp.reaching import is_origin
+from api.mcp.origins import is_origin
 from api.mcp.tools import Definitions, reply_schema
 from schemas.codes import REGISTRY, Code
 from schemas.replies import Explanation, reply_for
