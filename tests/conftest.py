@@ -1,6 +1,7 @@
 """Servers for the tests: one real Postgres and one real Temporal per session, a fresh database per test."""
 
 import asyncio
+import gc
 import os
 import shutil
 import tempfile
@@ -20,6 +21,10 @@ from runtime.stack.temporal import Temporal
 from tests.service import fresh_database
 
 TESTS = Path(__file__).parent
+
+# All that is imported and collected stays: every process is spared looking through it for garbage while it grows, and
+# again in every test.
+gc.disable()
 
 # What takes longest begins first, so that no process is left alone with it at the end.
 LONGEST = (
@@ -75,6 +80,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((n for n, begin in enumerate(LONGEST) if file.startswith(begin)), len(LONGEST))
 
     items.sort(key=rank)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

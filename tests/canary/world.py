@@ -117,13 +117,13 @@ async def world(postgres: Postgres, template: str, temporal: str, folder: Path) 
         app = create_app(api_process.lifespan_of(settings))
         base = await enter(served(app, **api_process.server_options(settings), lifespan="on"))
         client, outside = await enter(new_client()), await enter(plain_client())
-        api = await enter(httpx.AsyncClient(base_url=base, timeout=60))
+        api = await enter(httpx.AsyncClient(base_url=base, verify=False, timeout=60))
         principals = core.ledger.principals
         _, service_token = await principals.issue("service", TENANT, "runtime")
         people: dict[str, httpx.AsyncClient] = {}
         for person, roles in (("ana", ["finance"]), ("olga", ["operator"])):
             await principals.add_user(TENANT, person, f"{person.title()} Example", PERSON_PASSWORD, roles)
-            people[person] = await enter(httpx.AsyncClient(base_url=base, timeout=60))
+            people[person] = await enter(httpx.AsyncClient(base_url=base, verify=False, timeout=60))
             await _sign_in(people[person], person)
         _, approver_token = await principals.issue("approver", TENANT, "ana")
         tokens = [token(service_token, "the service's token"), token(approver_token, "the approver's token")]

@@ -27,7 +27,9 @@ class Wire:
     """A client of the stack whose ready file this is. The stack may come back elsewhere, so it is read again."""
 
     ready_file: Path
-    http: httpx.AsyncClient = field(default_factory=lambda: httpx.AsyncClient(trust_env=False, timeout=40))
+    http: httpx.AsyncClient = field(
+        default_factory=lambda: httpx.AsyncClient(trust_env=False, verify=False, timeout=40)
+    )
     _info: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property

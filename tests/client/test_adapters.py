@@ -1,27 +1,21 @@
 """What frameworks are handed, and that whatever they do again is the same call. Each of them as a whole, against a real
-service, is in tests/e2e/test_client_examples.py."""
+service, is in tests/e2e/test_client_examples.py.
+
+The frameworks take seconds to import and every process of the suite collects every file, so each test imports its own.
+"""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from agents import RunContextWrapper
-from agents.tool_context import ToolContext
 from counterseal_client import Misuse, step_key
-from counterseal_client.adapters.langgraph import langchain_tools
-from counterseal_client.adapters.openai_agents import function_tools
-from counterseal_client.adapters.pydantic_ai import CountersealToolset, answers
 from counterseal_client.adapters.tool_json import Dialect, anthropic, openai_chat, openai_responses
-from langchain_core.messages import AIMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
-from langgraph.types import Command
-from pydantic_ai import Agent, DeferredToolRequests
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tests.client.fake_service import SCOPE, FakeService
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models.function import AgentInfo
 
 REFUND = {"order_id": "ord_1"}
 # A model that was trained on other tools may write a key that nobody asked for.
@@ -81,6 +75,9 @@ def test_an_answer_without_calls_asks_for_none() -> None:
 
 
 async def test_openai_agents_are_told_what_waits(service: FakeService) -> None:
+    from agents.tool_context import ToolContext
+    from counterseal_client.adapters.openai_agents import function_tools
+
     run = service.asynchronous()
     refund = {tool.name: tool for tool in function_tools(run, await run.tools())}["issue_refund"]
     assert "idempotency_key" not in json.dumps(refund.params_json_schema)
@@ -93,6 +90,9 @@ async def test_openai_agents_are_told_what_waits(service: FakeService) -> None:
 
 
 async def test_openai_agents_are_interrupted_by_a_call_that_waits_and_no_other(service: FakeService) -> None:
+    from agents import RunContextWrapper
+    from counterseal_client.adapters.openai_agents import function_tools
+
     run = service.asynchronous()
     tools = {tool.name: tool for tool in function_tools(run, await run.tools(), interrupts=True)}
     assert tools["lookup_orders"].needs_approval is False, "asking first would read twice"
@@ -104,6 +104,11 @@ async def test_openai_agents_are_interrupted_by_a_call_that_waits_and_no_other(s
 
 
 def graph_of(tools: list[Any]) -> Any:
+    from langchain_core.messages import AIMessage
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode
+
     call = {"id": "call_1", "name": "issue_refund", "args": WRITTEN, "type": "tool_call"}
 
     def model(_: MessagesState) -> dict[str, Any]:
@@ -119,6 +124,9 @@ def graph_of(tools: list[Any]) -> Any:
 
 @pytest.mark.parametrize("early", [0, 1, 2])
 def test_a_graph_is_interrupted_until_the_call_is_over(early: int, service: FakeService) -> None:
+    from counterseal_client.adapters.langgraph import langchain_tools
+    from langgraph.types import Command
+
     run = service.blocking()
     graph = graph_of(langchain_tools(run, run.tools()))
     state = graph.invoke({"messages": []}, THREAD)
@@ -134,6 +142,9 @@ def test_a_graph_is_interrupted_until_the_call_is_over(early: int, service: Fake
 
 
 async def test_a_graph_with_asyncio(service: FakeService) -> None:
+    from counterseal_client.adapters.langgraph import langchain_tools
+    from langgraph.types import Command
+
     run = service.asynchronous()
     graph = graph_of(langchain_tools(run, await run.tools()))
     assert (await graph.ainvoke({"messages": []}, THREAD))["__interrupt__"]
@@ -144,6 +155,8 @@ async def test_a_graph_with_asyncio(service: FakeService) -> None:
 
 
 async def test_langchain_without_a_graph(service: FakeService) -> None:
+    from counterseal_client.adapters.langgraph import langchain_tools
+
     run = service.blocking()
     tools = {tool.name: tool for tool in langchain_tools(run, run.tools(), interrupts=False)}
     refund: Any = tools["issue_refund"]
@@ -158,7 +171,9 @@ async def test_langchain_without_a_graph(service: FakeService) -> None:
     assert "a-run-token" not in repr(refund) + repr(refund.model_dump())
 
 
-def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+def script(messages: "list[ModelMessage]", info: "AgentInfo") -> "ModelResponse":
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+
     assert "idempotency_key" not in json.dumps([tool.parameters_json_schema for tool in info.function_tools])
     for part in messages[-1].parts:
         if isinstance(part, ToolReturnPart):
@@ -167,6 +182,11 @@ def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 async def test_pydantic_ai_defers_a_call_that_waits(service: FakeService) -> None:
+    from counterseal_client.adapters.pydantic_ai import CountersealToolset, answers
+    from pydantic_ai import Agent, DeferredToolRequests
+    from pydantic_ai.messages import ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
     run = service.asynchronous()
     agent = Agent(FunctionModel(script), toolsets=[CountersealToolset(run)], output_type=[str, DeferredToolRequests])
     first = await agent.run("Refund it.")
@@ -184,5 +204,9 @@ async def test_pydantic_ai_defers_a_call_that_waits(service: FakeService) -> Non
 
 
 async def test_pydantic_ai_without_deferring_is_told_what_waits(service: FakeService) -> None:
+    from counterseal_client.adapters.pydantic_ai import CountersealToolset
+    from pydantic_ai import Agent
+    from pydantic_ai.models.function import FunctionModel
+
     agent = Agent(FunctionModel(script), toolsets=[CountersealToolset(service.asynchronous(), defers=False)])
     assert json.loads((await agent.run("Refund it.")).output)["message"] == "It waits."

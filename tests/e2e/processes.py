@@ -48,7 +48,7 @@ class Program:
         if self.api is None:
             return (self.folder / f"{self.name}.ready").exists()
         try:
-            return httpx.get(f"{self.api}/readyz", trust_env=False).is_success
+            return httpx.get(f"{self.api}/readyz", trust_env=False, verify=False).is_success
         except httpx.TransportError:
             return False
 

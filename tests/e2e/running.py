@@ -30,7 +30,9 @@ class RunningStack:
     data: Path
     process: subprocess.Popen[bytes]
     info: dict[str, Any]
-    http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False, timeout=70, limits=UNSHARED))
+    http: httpx.Client = field(
+        default_factory=lambda: httpx.Client(trust_env=False, verify=False, timeout=70, limits=UNSHARED)
+    )
 
     @classmethod
     def start(

@@ -20,6 +20,7 @@ from policy.model import Policy
 from runtime.policy import load_checked
 from schemas.events import PolicyProposed, PolicyPublished, PolicyVoted
 from tests.ledger.refunds import MASTER
+from tests.passwords import quick_hashes
 from tools.catalog import Catalog
 
 CATALOG = Catalog.load()
@@ -220,9 +221,10 @@ class People:
 @pytest.fixture
 async def people(ledger: Ledger) -> People:
     people = People(ledger)
-    for name in ("ana", "ben", "cleo"):
-        await people.add(name, "leads")
-    await people.add("dan", "finance")
+    with quick_hashes():
+        for name in ("ana", "ben", "cleo"):
+            await people.add(name, "leads")
+        await people.add("dan", "finance")
     await publish(ledger, policy(100, TWO), 0)
     return people
 
