@@ -23,7 +23,7 @@ export UV_HTTP_TIMEOUT ?= 180
 # The tests start hundreds of Python processes, and without kept bytecode each compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env browser peers demo up test suite chaos bench soak bench-ledger bench-pages bench-backtest lint types imports check format docs docs-serve clean
+.PHONY: help env browser peers demo up test suite chaos bench soak profile bench-ledger bench-pages bench-backtest lint types imports check format docs docs-serve clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench: env ## beside plain Temporal, in one run (QUICK=1: 3 minutes; ONLY=free,p
 
 soak: env ## most of what the machine takes, for half an hour: nothing may grow (MINUTES=30)
 	@$(BIN)/python -m tests.bench.soak $(if $(MINUTES),--minutes $(MINUTES))
+
+profile: env ## where the time of one free call goes, by step (CALLS=1000)
+	@$(BIN)/python -m tests.bench.profile $(if $(CALLS),--calls $(CALLS))
 
 bench-ledger: env ## how fast the ledger is verified and appended to (EVENTS=1000000)
 	@$(BIN)/python -m tests.bench.ledger $(if $(EVENTS),--events $(EVENTS))
