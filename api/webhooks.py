@@ -16,14 +16,18 @@ from api.looking import look_again
 from api.openapi import JSON, problem
 from api.problems import Refused, refuse
 from gateways.webhooks import NotGenuineError, Notice
-from ledger.records import CallRecord
-from schemas.codes import Code
+from ledger.calls import CallOfEffect
+from ledger.records import SETTLED, CallRecord
+from schemas.codes import Code, Status
 from schemas.ids import is_operation_id
 from schemas.replies import Explanation
 
 MAX_BYTES = 1024 * 1024
 _TEMPORAL_SECONDS = 5.0
 _RETRY_SECONDS = 2
+# A webhook that comes before the answer to the request that it is about is held for so long.
+_ANSWER_SECONDS = 1.0
+_ANSWERED: frozenset[Status] = SETTLED | {"outcome_unknown"}
 
 _log = structlog.get_logger()
 _RECEIVED = metrics.get_meter("counterseal.api").create_counter(
@@ -79,9 +83,7 @@ async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "n
     if call is None:
         return "unknown"
     # Most are about a refund just made, whose answer arrived: a look at each would double what a call costs.
-    if notice.status is not None and says_nothing_new(
-        notice, await services.ledger.of(call.tenant).calls.read(call.request_id)
-    ):
+    if notice.status is not None and says_nothing_new(notice, await _answered(services, call)):
         return "nothing_new"
     try:
         async with asyncio.timeout(_TEMPORAL_SECONDS):
@@ -92,6 +94,13 @@ async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "n
         _log.warning("webhook_not_passed_on", error_type=type(problem).__name__)
         raise refuse(Code.TEMPORARY_FAILURE, Explanation(retry_after_seconds=_RETRY_SECONDS)) from None
     return "passed_on"
+
+
+async def _answered(services: Context, call: CallOfEffect) -> CallRecord:
+    """The call; one whose effect is on its way a moment later, since its answer is as well."""
+    if call.status == "in_progress":
+        await services.waiters.wait(call.workflow_id, _ANSWER_SECONDS, _ANSWERED)
+    return await services.ledger.of(call.tenant).calls.read(call.request_id)
 
 
 def says_nothing_new(notice: Notice, record: CallRecord) -> bool:

@@ -194,6 +194,25 @@ async def test_one_that_overtakes_the_gateways_own_answer(api: Api, tenant: Tena
     assert len(await api.service.outside.effects(order)) == await api.service.outside.sends(record) == 1
 
 
+async def test_one_that_comes_just_before_the_answer_costs_no_look(api: Api, tenant: Tenant) -> None:
+    """As gateways send them: at once. A look would be another request to the gateway, and work for Temporal."""
+    order = await api.service.outside.order()
+    await api.service.outside.fault("delay:0.3", order)
+    calling = asyncio.create_task(api.call(await tenant.run(order["customer_id"]), refund_arguments(order, 2_500)))
+
+    async def effect() -> dict[str, Any] | None:
+        return next(iter(await api.service.outside.effects(order)), None)
+
+    shape = await gateway(api, "GET", f"/v1/refunds/{(await until(effect))['refund_id']}")
+    assert (await send(api, event("refund.created", shape))).status_code == 200
+    reply = (await calling).json()
+    assert reply["status"] == "executed"
+    record = await record_of(api, reply["request_id"])
+    assert not await was_looked_at_again(api, record)
+    found = await api.service.temporal.get_workflow_handle(record.workflow_id).fetch_history()
+    assert not any(each.HasField("workflow_execution_signaled_event_attributes") for each in found.events)
+
+
 async def test_an_unknown_outcome_is_looked_up_when_its_webhook_comes(api: Api, tenant: Tenant) -> None:
     order = await api.service.outside.order()
     await api.service.outside.fault("commit_then_drop", order)

@@ -1,4 +1,4 @@
-"""`make profile`: where the time of one free call goes, by step: samples of the API process, its spans, other processes.
+"""`make profile`: where the time of one free call goes, by step: samples of the API, its spans, other processes.
 
 py-spy looks at the API's stacks while the machine is saturated; a sample belongs to the package that is nearest to what
 runs. Spans are those that the API exports, in a run with one client.
