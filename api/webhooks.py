@@ -27,7 +27,8 @@ _TEMPORAL_SECONDS = 5.0
 _RETRY_SECONDS = 2
 # A webhook that comes before the answer to the request that it is about is held for so long.
 _ANSWER_SECONDS = 1.0
-_ANSWERED: frozenset[Status] = SETTLED | {"outcome_unknown"}
+_UNKNOWN: frozenset[Status] = frozenset({"outcome_unknown"})
+_ANSWERED = SETTLED | _UNKNOWN
 
 _log = structlog.get_logger()
 _RECEIVED = metrics.get_meter("counterseal.api").create_counter(
