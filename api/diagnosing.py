@@ -18,9 +18,9 @@ from opentelemetry import metrics
 from ledger.data_keys import KeyDestroyed
 from ledger.database import UNAVAILABLE
 from ledger.diagnostics import Diagnostics, Holder
-from ledger.principals import token_hash
+from ledger.principals import Principal, token_hash
 from schemas.codes import Code
-from schemas.diagnostics import Body, Diagnostic, EdgeRequest, Mark, RawException
+from schemas.diagnostics import Body, Diagnostic, EdgeRequest, Mark, RawException, Token
 from schemas.replies import Reply
 
 _log = structlog.get_logger()
@@ -39,6 +39,8 @@ class _Noted:
     diagnostic: Diagnostic
     edge: EdgeRequest
     token_hash: bytes | None
+    holder: Holder | None
+    """Who was found to hold the token; None where nobody was, who may have held it before."""
 
 
 class _Budget:
@@ -111,7 +113,8 @@ class EdgeDiagnostics:
             marks=(Mark(name="input_validated", after_ms=elapsed),) if validated else (),
             failure=RawException.of(cause, hide=(token or "",)) if cause and reply.code in _OURS else None,
         )
-        self._queue.append(_Noted(diagnostic, edge, token_hash(token) if token else None))
+        hashed = token_hash(token) if token else None
+        self._queue.append(_Noted(diagnostic, edge, hashed, _holder(request)))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write())
 
@@ -156,8 +159,8 @@ class EdgeDiagnostics:
             self._queue.popleft()
 
     async def _keep(self, noted: _Noted) -> None:
-        holder = Holder(None)
-        if noted.token_hash is not None:
+        holder = noted.holder or Holder(None)
+        if noted.holder is None and noted.token_hash is not None:
             holder = await self._diagnostics.holder(noted.token_hash)
         edge = noted.edge.model_copy(update={"token": holder.token})
         diagnostic = noted.diagnostic.model_copy(update={"edge": edge})
@@ -174,6 +177,21 @@ def _token(request: Request) -> str | None:
     scheme, _, value = offered[0].partition(" ") if len(offered) == 1 else ("", "", "")
     value = value.strip()
     return value if scheme.lower() == "bearer" and 0 < len(value) <= _LONGEST_TOKEN else None
+
+
+def _holder(request: Request) -> Holder | None:
+    principal: Principal | None = getattr(request.state, "principal", None)
+    if principal is None or principal.token_id is None:
+        return None
+    binding = principal.binding
+    token = Token(
+        state="live",
+        token_id=principal.token_id,
+        kind=principal.kind,
+        principal=principal.name,
+        run_id=binding.run_id if binding else None,
+    )
+    return Holder(token, principal.tenant, binding.customer_id if binding else None)
 
 
 def _elapsed_ms(request: Request) -> int:

@@ -1,6 +1,7 @@
 """Bounds on refused requests. A good request is never counted, and never refused for what was refused before."""
 
 import hashlib
+from functools import lru_cache
 from typing import NamedTuple
 
 import structlog
@@ -97,5 +98,9 @@ def _holder(principal: Principal) -> str:
 
 def _address(request: Request) -> str:
     """The peer's slot: no address is stored."""
-    peer = network(request.client.host if request.client else "")
-    return f"address:{int.from_bytes(hashlib.sha256(peer.encode()).digest()[:4]) % _SLOTS}"
+    return _slot(request.client.host if request.client else "")
+
+
+@lru_cache(maxsize=1024)
+def _slot(host: str) -> str:
+    return f"address:{int.from_bytes(hashlib.sha256(network(host).encode()).digest()[:4]) % _SLOTS}"
