@@ -63,7 +63,9 @@ class Leader:
 
     async def _take(self, within: float = 10.0) -> int | None:
         try:
-            return await asyncio.wait_for(self._leases.take(self._name, self._holder, self._seconds), within)
+            # Not `wait_for`: before Python 3.12 it forgets that it was cancelled at the moment when it has its result.
+            async with asyncio.timeout(within):
+                return await self._leases.take(self._name, self._holder, self._seconds)
         except Exception as problem:  # noqa: BLE001 - it must outlive whatever is away just now
             _log.warning("lease_not_taken", work=self._name, error_type=type(problem).__name__)
             return None

@@ -69,6 +69,26 @@ async def test_one_leads_and_another_follows_when_it_ends(ledger: Ledger) -> Non
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def test_one_that_is_stopped_at_the_moment_when_it_has_the_lease_ends() -> None:
+    class Stopping(Leases):
+        """Whoever takes it is asked to stop before it hears that it has it."""
+
+        def __init__(self) -> None:
+            pass
+
+        async def take(self, name: str, holder: str, seconds: float) -> int | None:
+            leading.cancel()
+            return 1
+
+        async def give_back(self, name: str, holder: str) -> None:
+            pass
+
+    leading = asyncio.create_task(Leader(Stopping(), "work").run(Work().of(0)))
+    done, _ = await asyncio.wait([leading], timeout=5)
+    leading.cancel()
+    assert done == {leading}
+
+
 async def test_a_lease_that_was_given_back_is_free_at_once(ledger: Ledger) -> None:
     assert await ledger.leases.take("work", "a", 3_600) == 1
     assert await ledger.leases.take("work", "b", 3_600) is None
