@@ -24,6 +24,7 @@ from schemas.calls import Call
 from schemas.codes import Code
 from schemas.decisions import PolicyDecision
 from schemas.effects import Confirmed, Failed, Unknown
+from tests.asked import NAMED
 from tests.ledger.refunds import POLICY, TOOL, Refund, advance, decide, exchange, new_binding, open_ledger, parked, took
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +37,22 @@ async def test_of_two_payments_of_6000_of_10000_at_once_exactly_one_goes(ledger:
             second = Refund(6_000, first.payment_id, new_binding(tenant=first.binding.tenant))
             records = await asyncio.gather(first.admit(ledger), second.admit(other))
             assert sorted(record.code for record in records) == [Code.IN_PROGRESS, Code.REFUND_EXCEEDS_PAID]
+
+
+async def test_what_an_admission_reads_is_not_planned_anew_for_each(ledger: Ledger) -> None:
+    """Planning takes several times as long, while others wait for the lock."""
+    first = Refund(100)
+    for n in range(8):
+        await Refund(100, f"pay_{n}", first.binding).admit(ledger)
+    async with ledger.database.tenant(first.binding.tenant).acquire() as connection:
+        plans = await connection.fetchrow(
+            "SELECT sum(custom_plans) AS anew, sum(generic_plans) AS kept FROM pg_prepared_statements"
+            " WHERE statement = $1",
+            NAMED["calls.admission_reads"],
+        )
+        assert plans is not None
+        assert (plans["anew"], plans["kept"]) == (0, 8)
+        assert await connection.fetchval("SHOW plan_cache_mode") == "auto"
 
 
 async def test_the_one_that_lost_is_told_what_is_left(ledger: Ledger) -> None:
