@@ -374,5 +374,5 @@ async def test_an_admission_takes_six_round_trips(counted: tuple[Ledger, list[st
     # One more where the connection was another tenant's last.
     await Refund(1_000, binding=other).admit(ledger)
     await Refund(1_000, binding=other).admit(ledger)
-    settings = [query for query in sent if "set_config" in query]
+    settings = [query for query in sent if "set_config('counterseal.tenant'" in query]
     assert len(settings) == 1
