@@ -80,6 +80,8 @@ async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "n
     """
     # The metadata of a refund that somebody made by hand can hold any text at all.
     ours = notice.operation_id is not None and is_operation_id(notice.operation_id)
+    if not ours and notice.refund_id is None:
+        return "unknown"
     call = await services.ledger.calls.by_effect(notice.operation_id if ours else None, notice.refund_id)
     if call is None:
         return "unknown"

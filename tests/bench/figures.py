@@ -13,7 +13,7 @@ from rich.table import Table
 class Figure:
     """One figure of a line. `target` is what it must be at least or at most (`bound`); None for one that only informs.
 
-    `beside`: what it is a ratio of, in words with their numbers.
+    `beside`: what it is a ratio of, in words with their numbers. `reason`: why it is not reached, where that is known.
     """
 
     name: str
@@ -22,6 +22,7 @@ class Figure:
     target: float | None = None
     bound: Literal["least", "most"] = "least"
     beside: str = ""
+    reason: str = ""
 
     @property
     def met(self) -> bool | None:
@@ -34,7 +35,8 @@ class Figure:
         sign = "≥" if self.bound == "least" else "≤"
         target = "" if self.target is None else f"{sign} {number(self.target)} {self.unit}".strip()
         verdict = {True: "met", False: "MISSED", None: ""}[self.met]
-        return f"{number(self.value)} {self.unit}".strip(), target, verdict, self.beside
+        said = f"{self.beside}: {self.reason}" if self.met is False and self.reason else self.beside
+        return f"{number(self.value)} {self.unit}".strip(), target, verdict, said
 
 
 def number(value: float) -> str:

@@ -34,8 +34,8 @@ class Scale:
     refusals: int
 
 
-FULL = Scale(rounds=4, many=320, few=60, parked=10_000, events=1_000_000, refusals=6_000)
-QUICK = Scale(rounds=2, many=120, few=25, parked=400, events=50_000, refusals=1_500)
+FULL = Scale(rounds=3, many=250, few=50, parked=10_000, events=1_000_000, refusals=6_000)
+QUICK = Scale(rounds=2, many=80, few=15, parked=200, events=20_000, refusals=1_000)
 
 
 @dataclass
