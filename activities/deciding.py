@@ -9,14 +9,10 @@ from pydantic import JsonValue
 
 from activities.counting import counted, uses, windows
 from ledger.admission import Admitted, Reads, Window
-from ledger.records import CallDetails, Step
 from policy import decide
 from policy.document import format_duration
 from policy.model import (
     BREAKER,
-    NOTHING_DONE,
-    PARKED_PER_AGENT,
-    PARKED_PER_TENANT,
     Bound,
     Policy,
     PolicyTool,
@@ -31,9 +27,7 @@ from schemas.decisions import Approval, Claim, PolicyDecision, ShadowDecision
 from schemas.effects import Effect
 from schemas.events import (
     ApprovalRequested,
-    ApprovalVoided,
     BreakerTripped,
-    CallAmended,
     CallDecided,
     CallProposed,
     CallSettled,
@@ -42,7 +36,6 @@ from schemas.events import (
     LimitHit,
 )
 from schemas.ids import new_approval_id, new_gateway_key, new_operation_id
-from schemas.proofs import is_stricter
 from schemas.replies import Explanation
 from schemas.switches import code_of, of_call
 from schemas.tools import Manifest
@@ -191,15 +184,6 @@ def out_of_phase(policy: Policy, manifest: Manifest) -> PolicyDecision:
     )
 
 
-def stopped(switch: str, approval_id: str | None) -> Step:
-    """The step that refuses a decided call that a kill switch covers."""
-    code = code_of(switch)
-    settled = CallSettled(status=REGISTRY[code].status, code=code)
-    if approval_id is None:
-        return Step([settled])
-    return Step([ApprovalVoided(approval_id=approval_id, because=REGISTRY[code].title.lower(), facts={}), settled])
-
-
 def refused_by_facts(policy: Policy, refusal: Refusal) -> PolicyDecision:
     return PolicyDecision(
         verdict="refuse",
@@ -278,7 +262,7 @@ def admit(
         return _ended(call, decided)
     events: list[Event] = [CallProposed(call=call), decided]
     if decision.verdict == "hold":
-        events.append(_ask(proposed, decision, reads.now))
+        events.append(ask(proposed, decision, reads.now))
     elif inline:
         effect = intend(proposed, reads.now)
         events.append(EffectIntended(effect=effect, policy_version=decision.policy_version, facts=facts))
@@ -302,7 +286,7 @@ def _words(tool: WriteTool[Any, Any, Any]) -> set[str]:
     return {"idempotency_key", *tool.untrusted_arguments}
 
 
-def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> ApprovalRequested:
+def ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> ApprovalRequested:
     """What people are asked."""
     call, facts = proposed.call, proposed.facts
     words = {
@@ -357,59 +341,6 @@ def _ask(proposed: Proposed, decision: PolicyDecision, now: datetime) -> Approva
     )
 
 
-def asked_again(
-    proposed: Proposed, decision: PolicyDecision, approval_id: str, approved_at: datetime, now: datetime
-) -> Step | None:
-    """The step that asks people once more, where what they approved could not run for longer than an approval lasts."""
-    lasts = decision.execute_within_seconds
-    if lasts is None or now < approved_at + timedelta(seconds=lasts):
-        return None
-    because = f"it could not be executed within {format_duration(lasts)}"
-    facts = proposed.facts.model_dump(mode="json")
-    void = ApprovalVoided(approval_id=approval_id, because=because, facts=facts)
-    return Step([void, _ask(proposed, decision, now)])
-
-
-def amended(
-    policy: Policy,
-    proposed: Proposed,
-    details: CallDetails,
-    approval_id: str,
-    principal: str,
-    reason: str,
-    now: datetime,
-) -> Step | PolicyDecision:
-    """The step that makes of a call that waits what a person proposes instead (`proposed`), or why the policy refuses
-    that. It takes no more than before, so that what was counted for it still covers it."""
-    decision = _asked_anew(policy, proposed, details)
-    if decision.verdict == "refuse":
-        return decision
-    before = details.decision
-    if decision.verdict != "hold" and before is not None:
-        # A person decides it all the same: they have begun to.
-        decision = before.model_copy(
-            update={"people": 1, "proof": None, "because": "a person changed what was asked for"}
-        )
-    claim = proposed.claim
-    event = CallAmended(
-        approval_id=approval_id,
-        principal=principal,
-        arguments=proposed.call.arguments,
-        reason=reason,
-        amount=claim.amount if claim else 0,
-        decision=decision,
-    )
-    return Step([event, _ask(proposed, decision, now)])
-
-
-def _asked_anew(policy: Policy, proposed: Proposed, details: CallDetails, reserved: int = 0) -> PolicyDecision:
-    """The policy's decision about a call that was admitted. Counters stay as they were then: it has been counted."""
-    policy_tool = policy.tool(proposed.call.tool)
-    limits = [limit.name for limit in policy_tool.limits] if policy_tool else []
-    unlimited = {name: Usage(0) for name in (*limits, BREAKER, PARKED_PER_AGENT, PARKED_PER_TENANT)}
-    return evaluate(policy, proposed, details.run or NOTHING_DONE, details.totals, unlimited, reserved)
-
-
 def decide_read(policy: Policy, call: Call, entry: Entry, run: RunFacts) -> PolicyDecision:
     """What the policy says about a call that changes nothing."""
     return decide.decide_read(
@@ -460,52 +391,3 @@ def unreadable(policy: Policy, problem: str) -> PolicyDecision:
         code=code,
         explanation=said,
     )
-
-
-def still_allowed(
-    policy: Policy, proposed: Proposed, details: CallDetails, approved_digest: str | None, reserved: int
-) -> str | None:
-    """Why a decided call may no longer run, on the facts as they are now; None when it may.
-
-    `approved_digest` is what a person approved, None for a call that needed nobody. Counters stay as they were when it
-    was admitted: it has been counted since. What a person approved covers the rules that held it then, not one that
-    would hold it only now.
-    """
-    if approved_digest is not None and proposed.action_digest() != approved_digest:
-        return "the facts have changed"
-    decision = _asked_anew(policy, proposed, details, reserved)
-    if decision.verdict == "refuse":
-        return f"{REGISTRY[decision.code or Code.INTERNAL_FAILURE].title.lower()}: {decision.because}"
-    covered = set(details.decision.rules) if details.decision else set[str]()
-    if decision.verdict == "hold" and not set(decision.rules) <= covered:
-        return "the policy asks for a person for another reason now"
-    if decision.verdict == "hold" and decision.people > details.people:
-        return "the policy asks for a second person now"
-    if decision.verdict == "hold" and is_stricter(decision.proof, details.proof):
-        return "the policy asks approvers to prove who they are now"
-    return None
-
-
-def intended(policy: Policy, proposed: Proposed, now: datetime) -> Step:
-    """The step that writes the intent."""
-    effect = intend(proposed, now)
-    facts = proposed.facts.model_dump(mode="json")
-    event = EffectIntended(effect=effect, policy_version=policy.version, facts=facts)
-    return Step([event])
-
-
-def intended_again(policy: Policy, proposed: Proposed, effect: Effect, now: datetime) -> Step:
-    """The step that writes the intent to send an effect again, unchanged and under the key it was first sent with."""
-    repeat = effect.model_copy(update={"attempt": effect.attempt + 1, "sent_again_at": now})
-    facts = proposed.facts.model_dump(mode="json")
-    event = EffectIntended(effect=repeat, policy_version=policy.version, facts=facts)
-    return Step([event])
-
-
-def voided(approval_id: str | None, because: str, facts: dict[str, JsonValue]) -> Step:
-    """The step that refuses what a person, or for want of an `approval_id` the policy alone, had approved."""
-    said = Explanation(values={"because": because})
-    settled = CallSettled(status="refused", code=Code.APPROVAL_VOID, explanation=said)
-    if approval_id is None:
-        return Step([settled])
-    return Step([ApprovalVoided(approval_id=approval_id, because=because, facts=facts), settled])

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 from temporalio import activity
 
-from activities import deciding, tracing
+from activities import deciding, reconsidering, tracing
 from activities.beating import beating
 from activities.deciding import Proposed
 from activities.decisions import Decisions
@@ -210,24 +210,24 @@ class Effects:
             if current.settled or current.intended_at is not None:
                 return None
             if reads.switched_off is not None:
-                return deciding.stopped(reads.switched_off, current.approval_id)
+                return reconsidering.stopped(reads.switched_off, current.approval_id)
             if reads.revoked:
-                return deciding.voided(current.approval_id, "the run was revoked", {})
+                return reconsidering.voided(current.approval_id, "the run was revoked", {})
             if isinstance(proposed, Refusal):
-                return deciding.voided(current.approval_id, _GONE.get(proposed.code, _NOT_FOUND), {})
+                return reconsidering.voided(current.approval_id, _GONE.get(proposed.code, _NOT_FOUND), {})
             if counted is None:
                 deciding.contend(proposed, reads)
             approved_digest = approved.action_digest if approved else None
-            because = deciding.still_allowed(policy, proposed, current.details, approved_digest, reads.reserved)
+            because = reconsidering.still_allowed(policy, proposed, current.details, approved_digest, reads.reserved)
             if because is not None:
-                return deciding.voided(current.approval_id, because, proposed.facts.model_dump(mode="json"))
+                return reconsidering.voided(current.approval_id, because, proposed.facts.model_dump(mode="json"))
             if approved is not None and current.details.decision is not None:
-                again = deciding.asked_again(
+                again = reconsidering.asked_again(
                     proposed, current.details.decision, approved.approval_id, approved.decided_at, reads.now
                 )
                 if again is not None:
                     return again
-            return deciding.intended(policy, proposed, reads.now)
+            return reconsidering.intended(policy, proposed, reads.now)
 
         claim = None if isinstance(proposed, Refusal) else proposed.claim
         intended = await services.here.admissions.intend(
@@ -271,7 +271,7 @@ def switches_of(record: CallRecord, entry: Entry) -> list[str]:
 def _stopped(record: CallRecord, switch: str) -> Step | None:
     if record.settled or record.intended_at is not None:
         return None
-    return deciding.stopped(switch, record.approval_id)
+    return reconsidering.stopped(switch, record.approval_id)
 
 
 def _next(record: CallRecord) -> Next:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from temporalio import activity
 
-from activities import deciding
+from activities import reconsidering
 from activities.beating import beating
 from activities.diagnosing import Account, followed_step
 from activities.effects import Effects, switches_of
@@ -192,12 +192,12 @@ class Inspecting:
             if verdict == "wait":
                 return None
             allowed = not (isinstance(proposed, Refusal) or reads.revoked) and (
-                deciding.still_allowed(policy, proposed, current.details, None, reads.reserved) is None
+                reconsidering.still_allowed(policy, proposed, current.details, None, reads.reserved) is None
             )
             if isinstance(proposed, Refusal) or verdict != "resend" or not allowed:
                 return needs_review(effect, "absent")
             permit_until = reads.permit_until
-            return deciding.intended_again(policy, proposed, effect, reads.now)
+            return reconsidering.intended_again(policy, proposed, effect, reads.now)
 
         claim = None if isinstance(proposed, Refusal) else proposed.claim
         again, _ = await services.here.admissions.intend(

@@ -8,7 +8,8 @@ from typing import Any, Literal, cast
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from activities.deciding import Proposed, amended
+from activities.deciding import Proposed
+from activities.reconsidering import amended
 from api.context import Context
 from api.deciding import Decider, may_decide
 from api.reach import covering

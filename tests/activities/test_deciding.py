@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activities import deciding
+from activities import deciding, reconsidering
 from activities.deciding import Proposed
 from ledger.admission import Admitted, Reads, Usage
 from ledger.chain import GENESIS, Head
@@ -69,7 +69,7 @@ def _with_rule(verdict: str, because: str) -> tuple[str, str]:
 def _still_allowed(now: Proposed, *, policy: Policy = POLICY, reserved: int = 0, before: Proposed = HELD) -> str | None:
     admitted = _admit(before)
     approved = admitted.approval.action_digest if admitted.approval else None
-    return deciding.still_allowed(policy, now, admitted.record.details, approved, reserved)
+    return reconsidering.still_allowed(policy, now, admitted.record.details, approved, reserved)
 
 
 def test_what_has_not_changed_may_run() -> None:
@@ -125,7 +125,7 @@ def test_limits_are_not_counted_again_for_what_was_counted() -> None:
     admitted = _admit(HELD, refunds_per_run=4)
     assert admitted.approval is not None
     digest = admitted.approval.action_digest
-    assert deciding.still_allowed(POLICY, HELD, admitted.record.details, digest, 0) is None
+    assert reconsidering.still_allowed(POLICY, HELD, admitted.record.details, digest, 0) is None
 
 
 def test_what_is_reserved_counts_for_what_is_left() -> None:

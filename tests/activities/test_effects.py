@@ -9,7 +9,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities import deciding, proposals
+from activities import deciding, proposals, reconsidering
 from activities.closing import Closing
 from activities.previewing import Previewing
 from activities.proposals import read_facts
@@ -85,7 +85,7 @@ async def _lose_the_worker(desk: Desk, request_id: str) -> None:
     proposed = await _proposed(desk, record)
     now = datetime.now(UTC)
     policy = await desk.service.services.policies.now()
-    await calls.advance(request_id, lambda _, __: deciding.intended(policy, proposed, now))
+    await calls.advance(request_id, lambda _, __: reconsidering.intended(policy, proposed, now))
 
 
 async def _proposed(desk: Desk, record: CallRecord) -> deciding.Proposed:

@@ -14,8 +14,8 @@ from pydantic import JsonValue
 from starlette.routing import BaseRoute
 from temporalio.client import Client
 
-from activities.deciding import voided
 from activities.outcomes import needs_review
+from activities.reconsidering import voided
 from api.app import create_app
 from api.context import Context
 from api.deciding import Decider, decide

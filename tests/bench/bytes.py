@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from activities import deciding
+from activities import reconsidering
 from ledger.ledger import Ledger
 from ledger.signing import DecisionSigner
 from tests.bench.servers import migrated_database
@@ -54,7 +54,7 @@ async def approved(ledger: Ledger) -> None:
     """Parked, approved by one person, and done."""
     made = Histories(ledger)
     refund, request_id = await _decided(made, "approve")
-    await made.step(request_id, lambda _, now: deciding.intended(POLICY, refund.proposed, now))
+    await made.step(request_id, lambda _, now: reconsidering.intended(POLICY, refund.proposed, now))
     record = await made.attempt(await ledger.calls.read(request_id), DONE)
     assert record.status == "executed", record.code
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activities import deciding
+from activities import deciding, reconsidering
 from activities.deciding import Proposed
 from activities.outcomes import after_attempt, after_inspection, after_recheck, needs_review
 from activities.patience import Patience
@@ -136,7 +136,7 @@ class Histories:
         record = await self.attempt(await refund.admit(self.ledger), LOST)
         record = await self.step(
             record.request_id,
-            lambda current, now: deciding.intended_again(POLICY, refund.proposed, _effect(current), now),
+            lambda current, now: reconsidering.intended_again(POLICY, refund.proposed, _effect(current), now),
         )
         return await self.attempt(record, DONE)
 
@@ -150,7 +150,7 @@ class Histories:
         _, record = await decide(self.ledger, approval, approver="ben")
         assert record is not None
         assert record.status == "in_progress"
-        await self.step(record.request_id, lambda _, now: deciding.intended(POLICY, refund.proposed, now))
+        await self.step(record.request_id, lambda _, now: reconsidering.intended(POLICY, refund.proposed, now))
         return await self.attempt(await self.ledger.calls.read(record.request_id), DONE)
 
     async def denied(self) -> CallRecord:
@@ -179,7 +179,7 @@ class Histories:
         record = await self.step(
             approval.request_id,
             lambda current, now: _step(
-                deciding.amended(POLICY, changed, current.details, approval.approval_id, "ana", "Half of it", now)
+                reconsidering.amended(POLICY, changed, current.details, approval.approval_id, "ana", "Half of it", now)
             ),
         )
         successor = await self.approval(record)
@@ -196,7 +196,7 @@ class Histories:
         lasts = record.details.decision.model_copy(update={"execute_within_seconds": 60})
         return await self.step(
             record.request_id,
-            lambda _, now: deciding.asked_again(
+            lambda _, now: reconsidering.asked_again(
                 refund.proposed, lasts, approval.approval_id, now - timedelta(hours=1), now
             ),
         )
@@ -205,7 +205,7 @@ class Histories:
         _, approval = await self.held()
         await decide(self.ledger, approval)
         return await self.step(
-            approval.request_id, lambda *_: deciding.voided(approval.approval_id, "the facts have changed", {})
+            approval.request_id, lambda *_: reconsidering.voided(approval.approval_id, "the facts have changed", {})
         )
 
     async def refused(self) -> CallRecord:

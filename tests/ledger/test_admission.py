@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from activities import deciding
+from activities import deciding, reconsidering
 from activities.outcomes import after_attempt
 from ledger.admission import Admitted, AlreadyAdmitted, Reads, RequestIdTaken
 from ledger.approvals import Verdict
@@ -244,7 +244,7 @@ async def test_a_voided_call_gives_back_what_it_held(ledger: Ledger) -> None:
     approval = await parked(ledger)
     _, record = await decide(ledger, approval)
     assert record is not None
-    await advance(ledger, record, deciding.voided(approval.approval_id, "the facts have changed", {}))
+    await advance(ledger, record, reconsidering.voided(approval.approval_id, "the facts have changed", {}))
     assert await ledger.system.fetchval("SELECT array_agg(DISTINCT state) FROM uses") == ["released"]
 
 

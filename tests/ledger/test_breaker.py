@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activities import deciding
+from activities import deciding, reconsidering
 from activities.outcomes import after_attempt
 from ledger.ledger import Ledger
 from ledger.records import CallRecord
@@ -136,7 +136,7 @@ async def test_what_was_approved_before_it_tripped_does_not_run_after(shop: Shop
         call,
         None,
         record.created_at,
-        lambda current, reads: deciding.stopped(reads.switched_off or "", current.approval_id),
+        lambda current, reads: reconsidering.stopped(reads.switched_off or "", current.approval_id),
         [SWITCH],
     )
     assert (changed, after.code) == (True, OFF)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from activities.deciding import voided
+from activities.reconsidering import voided
 from ledger.approvals import Verdict
 from ledger.gates import GateReport, Gates, Outcomes
 from ledger.ledger import Ledger

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import ledger.admission
-from activities import deciding
+from activities import deciding, reconsidering
 from activities.outcomes import after_attempt
 from ledger.admission import AlreadyAdmitted, Reads, Usage, Window
 from ledger.ledger import Ledger
@@ -205,9 +205,9 @@ async def _end(own: Ledger, record: CallRecord, ending: str) -> None:
     elif ending == "withdrawn":
         await approvals.withdraw(record.request_id, "support-bot")
     elif ending == "stopped":
-        await advance(own, record, deciding.stopped("all", record.approval_id))
+        await advance(own, record, reconsidering.stopped("all", record.approval_id))
     else:
-        await advance(own, record, deciding.voided(record.approval_id, "the facts have changed", {}))
+        await advance(own, record, reconsidering.voided(record.approval_id, "the facts have changed", {}))
 
 
 @pytest.mark.parametrize("ending", ["failed", "denied", "expired", "withdrawn", "stopped", "voided", "executed"])
