@@ -36,7 +36,7 @@ STEPS = {
     "ledger: statements, folds, hashes": ("ledger/",),
     "encryption": ("cryptography/", "ledger/keys.py", "runtime/codec.py"),
     "models and JSON": ("pydantic/", "pydantic_core/", "json/", "rfc8785/", "msgspec/", "schemas/"),
-    "policy": ("policy/", "activities/deciding.py", "activities/counting.py"),
+    "policy": ("policy/", "activities/deciding.py", "activities/reconsidering.py", "activities/counting.py"),
     "activities and tools": ("activities/", "tools/"),
     "spans and metrics": (
         "opentelemetry/",

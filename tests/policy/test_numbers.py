@@ -12,7 +12,14 @@ from policy.model import Policy
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("activities", "api", "gateways", "ledger", "policy", "runtime", "tools", "workflows")
 # The numbers that bound refunds, and are too common for others to be kept from them.
-COMMON = ("policy", "ledger/admission.py", "ledger/sql/calls.sql", "activities/deciding.py", "activities/admitting.py")
+COMMON = (
+    "policy",
+    "ledger/admission.py",
+    "ledger/sql/calls.sql",
+    "activities/deciding.py",
+    "activities/reconsidering.py",
+    "activities/admitting.py",
+)
 # What these say of is no refund.
 OTHERWISE = frozenset({"max_length", "retry_after_seconds"})
 
