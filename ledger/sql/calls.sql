@@ -64,10 +64,20 @@ LEFT JOIN LATERAL (
                      WHERE t.tenant = $1 AND t.subject = w.tripped AND t.tool = $7 AND t.state <> 'released')) AS since
 ) s ON true
 LEFT JOIN LATERAL (
-    SELECT count(*), sum(l.amount) AS amount
-    FROM uses l
-    WHERE l.tenant = $1 AND l.subject = w.subject AND l.tool = s.tool AND l.state <> 'released' AND l.request_id <> $6
-      AND l.at > s.since
+    -- Of what is added up, only the rest of the minute in which the window begins is counted use by use.
+    SELECT CASE WHEN is_added_up(w.subject) THEN date_bin('1 minute', s.since, 'epoch') + interval '1 minute'
+                ELSE 'infinity' END AS minutes_from
+) b ON true
+LEFT JOIN LATERAL (
+    SELECT sum(parts.count)::bigint AS count, sum(parts.amount)::bigint AS amount
+    FROM (SELECT count(*) AS count, sum(l.amount) AS amount
+          FROM uses l
+          WHERE l.tenant = $1 AND l.subject = w.subject AND l.tool = s.tool AND l.state <> 'released'
+            AND l.request_id <> $6 AND l.at > s.since AND l.at < b.minutes_from
+          UNION ALL
+          SELECT coalesce(sum(m.count), 0), sum(m.amount)
+          FROM uses_by_minute m
+          WHERE m.tenant = $1 AND m.subject = w.subject AND m.tool = s.tool AND m.minute >= b.minutes_from) parts
 ) u ON true
 LEFT JOIN LATERAL (
     SELECT max(k.at) AS at

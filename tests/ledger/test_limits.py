@@ -48,14 +48,16 @@ MINUTES = st.integers(0, 40 * 60_000_000)
 EXACTLY = st.sampled_from([0, 1, 1_200_000_000, 3_599_999_999, 3_600_000_000, 3_600_000_001])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+# Uses of a customer are counted one by one; those of a tool are added up by the minute.
+@pytest.mark.parametrize("per", ["customer", "tool"])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(gaps=st.lists(MINUTES | EXACTLY, min_size=4, max_size=14))
 @example(gaps=[0, 0, 0, 3_599_999_999, 1, 0])
 async def test_never_more_than_the_limit_in_any_hour_and_nobody_is_refused_below_it(
-    stopped: Stopped, tmp_path: Path, gaps: list[int]
+    stopped: Stopped, tmp_path: Path, per: str, gaps: list[int]
 ) -> None:
     ledger, clock = stopped
-    policy, binding = small(tmp_path, THREE_AN_HOUR), new_binding()
+    policy, binding = small(tmp_path, THREE_AN_HOUR.replace("customer", per)), new_binding()
     now, went = NOON, list[datetime]()
     for n, gap in enumerate(gaps):
         now += timedelta(microseconds=gap)
