@@ -48,10 +48,15 @@ def main(
         terminal.print(f"{time.monotonic() - began:6.1f} s  {text}")
 
     found: list[tuple[str, list[Figure]]] = []
+    failed: dict[str, str] = {}
     with lab(QUICK if quick else FULL, say) as place:
         for line in wanted:
             say(line)
-            found.append((line, LINES[line](place)))
+            try:
+                found.append((line, LINES[line](place)))
+            except RuntimeError as problem:
+                # The others' figures are as good without it.
+                failed[line] = str(problem)
     Console().print(table(found))
     about = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -62,6 +67,8 @@ def main(
         "seconds": round(time.monotonic() - began),
     }
     out.write_text(json.dumps({"run": about, "lines": as_json(found)}, indent=1) + "\n")
+    if failed:
+        sys.exit("; ".join(f"{line}: {problem}" for line, problem in failed.items()))
     missed = [figure for _, figures in found for figure in figures if figure.met is False]
     if surprising := [figure.name for figure in missed if not figure.reason]:
         sys.exit(f"not reached, and no reason is known: {', '.join(surprising)}; see above and {out}")
