@@ -13,7 +13,7 @@ class Room:
     """Room for so many calls. One more waits a little for another to rest; more than `waiting` of those are turned away
     at once, so that neither memory nor the wait grows with what is asked."""
 
-    def __init__(self, calls: int = 100, *, waiting: int | None = None, seconds: float = 2.0) -> None:
+    def __init__(self, calls: int = 32, *, waiting: int | None = None, seconds: float = 2.0) -> None:
         self._free = asyncio.Semaphore(calls)
         self._places = 4 * calls if waiting is None else waiting
         self._seconds = seconds

@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     """How many invalid calls are explained to all token holders behind one address."""
     address_invalid_calls_per_hour: Annotated[int, Field(ge=1)] = 6000
     """The same for an hour."""
-    calls_at_once: Annotated[int, Field(ge=1, le=10_000)] = 100
+    calls_at_once: Annotated[int, Field(ge=1, le=10_000)] = 32
     """On how many tool calls an API process works at once. One more waits up to two seconds for another to settle or
     park; then it gets 503 with `Retry-After`, and nothing was begun."""
     oidc_issuer: str = ""
