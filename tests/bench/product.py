@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count, cycle
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psutil
 
@@ -134,10 +135,17 @@ class Product:
         return [first, *(next(self._calls) for _ in range(calls - 1))]
 
     def waiting(self) -> list[dict[str, Any]]:
-        """Approvals that wait, those that fall due last first."""
-        page = self.stack.get("/v1/approvals?limit=500", self.stack.approver()["token"])
-        assert page.status_code == 200, page.text
-        return page.json()["approvals"]
+        """All approvals that wait."""
+        found: list[dict[str, Any]] = []
+        after = ""
+        while True:
+            page = self.stack.get(f"/v1/approvals?limit=500{after}", self.stack.approver()["token"])
+            assert page.status_code == 200, page.text
+            found += page.json()["approvals"]
+            cursor = page.json()["next_cursor"]
+            if cursor is None:
+                return found
+            after = f"&cursor={quote(cursor)}"
 
     def approval(self, waiting: dict[str, Any]) -> Ask:
         """What an approver sends to approve it."""
