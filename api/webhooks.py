@@ -101,9 +101,10 @@ async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "n
 
 async def _answered(services: Context, call: CallOfEffect) -> CallRecord:
     """The call; one whose effect is on its way a moment later, since its answer is as well."""
+    moved = None
     if call.status == "in_progress":
-        await services.waiters.wait(call.workflow_id, _ANSWER_SECONDS, _ANSWERED)
-    return await services.ledger.of(call.tenant).calls.read(call.request_id)
+        moved = await services.waiters.wait(call.workflow_id, _ANSWER_SECONDS, _ANSWERED)
+    return moved or await services.ledger.of(call.tenant).calls.read(call.request_id)
 
 
 def says_nothing_new(notice: Notice, record: CallRecord) -> bool:
