@@ -16,26 +16,27 @@ def tree(pids: Sequence[int]) -> Iterator[psutil.Process]:
                 yield process
 
 
+def cpu_seconds(pids: Sequence[int]) -> dict[int, float]:
+    """CPU seconds of each process of these trees, by its pid."""
+    found: dict[int, float] = {}
+    for process in tree(pids):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        found[process.pid] = times.user + times.system
+    return found
+
+
 class CpuMeter:
-    """CPU seconds of process trees since it was made, by program."""
+    """CPU seconds of process trees since it was made."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._pids = pids
-        self._before = self._now()
+        self._before = cpu_seconds(pids)
 
     def seconds(self) -> float:
-        now = self._now()
-        return sum(spent - self._before.get(pid, 0.0) for pid, spent in now.items())
-
-    def _now(self) -> dict[int, float]:
-        found: dict[int, float] = {}
-        for process in tree(self._pids):
-            try:
-                times = process.cpu_times()
-            except psutil.NoSuchProcess:
-                continue
-            found[process.pid] = times.user + times.system
-        return found
+        return sum(spent - self._before.get(pid, 0.0) for pid, spent in cpu_seconds(self._pids).items())
 
 
 def memory(pids: Sequence[int]) -> int:

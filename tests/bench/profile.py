@@ -26,7 +26,7 @@ from runtime.stack.files import DataFolder
 from tests.bench.figures import p50, p99
 from tests.bench.lab import CLIENTS, FREE, expect
 from tests.bench.load import Plan, played
-from tests.bench.processes import tree
+from tests.bench.processes import cpu_seconds
 from tests.bench.product import Product, product
 
 STEPS = {
@@ -99,11 +99,10 @@ def spans(lines: Iterable[str]) -> dict[str, list[float]]:
 
 def _core_seconds(pid: int) -> float:
     """CPU seconds of the threads of a process in which the SDK's core runs, of which py-spy sees nothing."""
-    names = {each.id: Path(f"/proc/{pid}/task/{each.id}/comm") for each in psutil.Process(pid).threads()}
     return sum(
         each.user_time + each.system_time
         for each in psutil.Process(pid).threads()
-        if each.id in names and names[each.id].read_text().strip() in _CORE_THREADS
+        if Path(f"/proc/{pid}/task/{each.id}/comm").read_text().strip() in _CORE_THREADS
     )
 
 
@@ -148,12 +147,9 @@ def _cpu(own: Product) -> dict[str, float]:
     names = {own.stack.info["pids"][name]: name for name in ("temporal", "api", "sandbox")}
     names |= dict.fromkeys(own.stack.info["pids"]["workers"], "worker") | {own.stack.process.pid: "supervisor"}
     found: dict[str, float] = {}
-    for process in tree(own.pids):
-        try:
-            times, name = process.cpu_times(), names.get(process.pid, "postgres")
-        except psutil.NoSuchProcess:
-            continue
-        found[name] = found.get(name, 0.0) + times.user + times.system
+    for pid, spent in cpu_seconds(own.pids).items():
+        name = names.get(pid, "postgres")
+        found[name] = found.get(name, 0.0) + spent
     return found
 
 
