@@ -2,9 +2,9 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from pydantic import JsonValue, SecretStr
 
 from api.app import create_app
+from api.context import Context
 from runtime.api_process import lifespan_of
 from runtime.stack.postgres import Postgres
 from runtime.workers import effect_worker
@@ -81,6 +82,18 @@ class Api:
     service: Service
     app: FastAPI
     client: httpx.AsyncClient
+
+    @contextmanager
+    def over(self, **changes: Any) -> Generator[Context]:
+        """The application over a context of which something is different. Not by `monkeypatch`: the state keeps its
+        attributes elsewhere than in its `__dict__`, and would be left without a context."""
+        state = self.app.state
+        before: Context = state.context
+        state.context = replace(before, **changes)
+        try:
+            yield state.context
+        finally:
+            state.context = before
 
     async def get(self, path: str, token: str | None = None, **more: Any) -> httpx.Response:
         return await self.request("GET", path, token, **more)

@@ -2,13 +2,9 @@
 
 import asyncio
 import secrets
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from fastapi import FastAPI
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
@@ -291,22 +287,11 @@ class _NoTemporal:
         return self
 
 
-@contextmanager
-def _with(app: FastAPI, **changes: Any) -> Generator[None]:
-    """The application over a context of which something is different."""
-    context = app.state.context
-    app.state.context = replace(context, **changes)
-    try:
-        yield
-    finally:
-        app.state.context = context
-
-
 async def test_without_temporal_nothing_is_started_and_the_same_key_may_be_sent_again(api: Api, tenant: Tenant) -> None:
     order = await api.service.outside.order()
     token, arguments = await tenant.run(order["customer_id"]), refund_arguments(order, 1_000)
     before = await api.rows()
-    with _with(api.app, temporal=cast("Client", _NoTemporal())):
+    with api.over(temporal=cast("Client", _NoTemporal())):
         for dry_run in (False, True):
             answer = await api.call(token, arguments, dry_run=dry_run)
             assert answer.status_code == 503
@@ -327,14 +312,14 @@ class _FailingPreviews:
 async def test_a_dry_run_that_fails_may_be_asked_for_again(api: Api, tenant: Tenant) -> None:
     order = await api.service.outside.order()
     token = await tenant.run(order["customer_id"])
-    with _with(api.app, temporal=cast("Client", _FailingPreviews())):
+    with api.over(temporal=cast("Client", _FailingPreviews())):
         answer = await api.call(token, refund_arguments(order, 1_000), dry_run=True)
     assert (answer.status_code, answer.json()["code"]) == (503, "TEMPORARY_FAILURE")
 
 
 async def test_a_decision_and_a_withdrawal_stand_although_temporal_is_away(api: Api, tenant: Tenant) -> None:
     approval, other = await tenant.parked(), await tenant.parked()
-    with _with(api.app, temporal=cast("Client", _NoTemporal())):
+    with api.over(temporal=cast("Client", _NoTemporal())):
         decided = await api.post(
             f"/v1/approvals/{approval['approval_id']}/decision",
             tenant.approver_token,
@@ -351,7 +336,7 @@ async def test_a_decision_and_a_withdrawal_stand_although_temporal_is_away(api: 
 async def test_while_nobody_works_off_the_queue_the_call_is_in_progress(api: Api, tenant: Tenant) -> None:
     order = await api.service.outside.order()
     token, arguments = await tenant.run(order["customer_id"]), refund_arguments(order, 1_000)
-    with _with(api.app, task_queue=f"nobody-{secrets.token_hex(4)}", eager_start=False):
+    with api.over(task_queue=f"nobody-{secrets.token_hex(4)}", eager_start=False):
         answer = await api.call(token, arguments, wait=0)
         assert (answer.status_code, answer.json()["code"]) == (202, "IN_PROGRESS")
         again = await api.call(token, arguments, wait=0)

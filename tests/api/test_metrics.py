@@ -1,10 +1,7 @@
 """Who may read `/metrics`, and what it never says."""
 
-from dataclasses import replace
-
 import pytest
 
-from api.context import Context
 from tests.api.conftest import Api, Tenant
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -35,9 +32,5 @@ async def test_operators_of_the_service_read_it(api: Api) -> None:
 
 
 async def test_the_settings_can_open_it(api: Api) -> None:
-    context: Context = api.app.state.context
-    try:
-        api.app.state.context = replace(context, metrics_open=True)
+    with api.over(metrics_open=True):
         assert (await api.get("/metrics")).status_code == 200
-    finally:
-        api.app.state.context = context

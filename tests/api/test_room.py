@@ -1,7 +1,6 @@
 """A process that has its hands full: calls wait a little, then are told to come again, and nothing is half done."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -72,29 +71,26 @@ async def _enter(room: Room) -> None:
         pass
 
 
-async def test_a_full_process_begins_nothing_and_the_same_key_is_safe_to_send_again(
-    api: Api, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_process_begins_nothing_and_the_same_key_is_safe_to_send_again(api: Api, tenant: Tenant) -> None:
     first, second = [await api.service.outside.order() for _ in range(2)]
     tokens = [await tenant.run(order["customer_id"]) for order in (first, second)]
     arguments = refund_arguments(second, 4_999)
-    context = api.app.state.context
-    monkeypatch.setattr(api.app.state, "context", replace(context, room=Room(1, seconds=0.01)))
     await api.service.outside.fault("delay:2", first, operation="refund")
-    slow = asyncio.create_task(api.call(tokens[0], refund_arguments(first, 4_999)))
-    room = api.app.state.context.room
+    room = Room(1, seconds=0.01)
+    with api.over(room=room):
+        slow = asyncio.create_task(api.call(tokens[0], refund_arguments(first, 4_999)))
 
-    async def full() -> bool | None:
-        return True if room.is_full else None
+        async def full() -> bool | None:
+            return True if room.is_full else None
 
-    await until(full)
-    turned_away = await api.call(tokens[1], arguments)
-    assert turned_away.status_code == 503
-    assert int(turned_away.headers["Retry-After"]) >= 1
-    assert turned_away.json()["code"] == "TEMPORARY_FAILURE"
-    found = await api.service.core.ledger.system.fetchval(
-        "SELECT count(*) FROM calls WHERE customer_id = $1", second["customer_id"]
-    )
-    assert found == 0
-    assert (await slow).json()["status"] == "executed"
+        await until(full)
+        turned_away = await api.call(tokens[1], arguments)
+        assert turned_away.status_code == 503
+        assert int(turned_away.headers["Retry-After"]) >= 1
+        assert turned_away.json()["code"] == "TEMPORARY_FAILURE"
+        found = await api.service.core.ledger.system.fetchval(
+            "SELECT count(*) FROM calls WHERE customer_id = $1", second["customer_id"]
+        )
+        assert found == 0
+        assert (await slow).json()["status"] == "executed"
     assert (await api.call(tokens[1], arguments)).json()["status"] == "executed"

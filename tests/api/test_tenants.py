@@ -5,6 +5,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -32,7 +33,7 @@ _EVERYBODYS = {"/policies/{proposal_id}"}
 _IDS = {"request_id": "act", "approval_id": "apr", "run_id": "run"}
 _FAKE = {name: f"{prefix}_{'0' * 32}" for name, prefix in _IDS.items()}
 
-_LATER = "2026-12-01T10:00:00Z"
+_LATER = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def routes(app: FastAPI) -> Iterator[tuple[str, str]]:

@@ -7,9 +7,7 @@ import json
 import random
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -106,17 +104,6 @@ async def was_looked_at_again(api: Api, record: CallRecord) -> bool:
     except RPCError:
         return False
     return True
-
-
-@asynccontextmanager
-async def wired(api: Api, **changes: Any) -> AsyncGenerator[None]:
-    """The application over another context."""
-    before = api.app.state.context
-    api.app.state.context = replace(before, **changes)
-    try:
-        yield
-    finally:
-        api.app.state.context = before
 
 
 async def test_a_refund_that_fails_later_is_undone_in_the_ledger(api: Api, tenant: Tenant) -> None:
@@ -393,10 +380,9 @@ async def test_without_temporal_it_is_to_come_again(
 ) -> None:
     record, _ = await refunded(api, tenant)
     body = event("refund.failed", await gateway(api, "GET", f"/v1/refunds/{record.remote_id}") | {"status": "failed"})
-    async with wired(api, temporal=_NoTemporal(silent=silent)):
-        with monkeypatch.context() as meanwhile:
-            meanwhile.setattr(webhooks, "_TEMPORAL_SECONDS", 0.1)
-            answer = await send(api, body)
+    with api.over(temporal=_NoTemporal(silent=silent)), monkeypatch.context() as meanwhile:
+        meanwhile.setattr(webhooks, "_TEMPORAL_SECONDS", 0.1)
+        answer = await send(api, body)
     assert (answer.status_code, answer.json()["code"]) == (503, "TEMPORARY_FAILURE")
     assert not await was_looked_at_again(api, record)
     assert (await send(api, body)).status_code == 200
@@ -447,7 +433,7 @@ async def test_which_webhooks_are_taken_is_a_matter_of_settings(api: Api) -> Non
         )
         readers = webhook_readers(chosen)
         assert readers.keys() == {name}
-        async with wired(api, webhooks=readers):
+        with api.over(webhooks=readers):
             for one in ("whsec_a", "whsec_b"):
                 body = event("refund.created", refund_shape())
                 answer = await send(api, body, f"/v1/webhooks/{name}", Stripe_Signature=signature(body, secret=one))

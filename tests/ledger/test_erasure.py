@@ -108,13 +108,15 @@ async def _data_keys(ledger: Ledger) -> list[bytes]:
 
 async def test_nothing_of_the_customer_is_left_in_the_database_for_whoever_has_every_key(ledger: Ledger) -> None:
     await _history(ledger)
-    canaries = [NOTE, REASON, ORDER, ACCOUNT, "cus_Canary_ada", "cus_canary_ada", "4242"]
+    # Four digits are in many a hash, id and time; not between what is none of those.
+    card = re.compile(r"(?<![0-9a-f.-])4242(?![0-9a-f-])")
+    canaries = [*map(re.compile, (NOTE, REASON, ORDER, ACCOUNT, "cus_Canary_ada", "cus_canary_ada")), card]
     before = await _readable(ledger)
     # The search finds what is there.
-    assert all(canary in before for canary in canaries)
+    assert all(canary.search(before) for canary in canaries)
     assert await _erase(ledger) == 2
     after = await _readable(ledger)
-    assert [canary for canary in canaries if canary in after] == []
+    assert [canary for canary in canaries if canary.search(after)] == []
     assert "ana" in after
 
 
