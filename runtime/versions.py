@@ -36,10 +36,11 @@ class NotReadyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One build: whether new calls begin on it, how many workflows of it are open, and whether it could be stopped."""
+    """One build: whether new calls begin on it, or ever did, and how many workflows of it are open."""
 
     build_id: str
     current: bool
+    promoted: bool
     open: int
     drained: bool
     """No open workflow was seen by the server for a while, and none can begin."""
@@ -68,6 +69,7 @@ class Versions:
             Build(
                 build_id=(build_id := each.deployment_version.build_id),
                 current=build_id == current,
+                promoted=each.HasField("first_activation_time"),
                 open=(await self._client.count_workflows(self._open_on(build_id))).count,
                 drained=each.drainage_status == VersionDrainageStatus.VERSION_DRAINAGE_STATUS_DRAINED,
             )
@@ -142,7 +144,7 @@ class Versions:
 
 
 def stoppable(builds: Sequence[Build]) -> list[str]:
-    """Builds whose workers nobody needs any more. None where new calls begin on no build: what waits belongs to none
-    yet, and runs on the one that is promoted."""
+    """Builds whose workers nobody needs any more: another took their place, and no call is open on them. None where new
+    calls begin on no build: what waits belongs to none yet, and runs on the one that is promoted."""
     current = any(each.current for each in builds)
-    return [each.build_id for each in builds if current and not each.current and each.open == 0]
+    return [each.build_id for each in builds if current and each.promoted and not each.current and each.open == 0]

@@ -1,7 +1,8 @@
 """`counterseal versions`: which build new calls begin on, which builds still have open calls, and taking those over."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -45,15 +46,14 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
     builds = _with_versions(data, lambda versions: versions.builds())
     unneeded = stoppable(builds)
     if as_json:
-        print_json({"builds": [_as_json(each) for each in builds], "stoppable": unneeded})
+        print_json({"builds": [asdict(each) for each in builds], "stoppable": unneeded})
         return
     if not builds:
         console().print("Workers are not versioned: COUNTERSEAL_BUILD_ID is not set.")
         return
     shown = table("Build", "New calls", "Open workflows", "Workers")
     for each in builds:
-        needed = "can be stopped" if each.build_id in unneeded else "are needed"
-        shown.add_row(each.build_id, "begin here" if each.current else "", str(each.open), needed)
+        shown.add_row(each.build_id, "begin here" if each.current else "", str(each.open), _workers(each, unneeded))
     console().print(shown)
     if not any(each.current for each in builds):
         console().print("New calls begin on no build, and wait until one is promoted.")
@@ -98,8 +98,10 @@ def adopt(
         raise typer.Exit(1)
 
 
-def _as_json(build: Build) -> dict[str, object]:
-    return {"build_id": build.build_id, "current": build.current, "open": build.open, "drained": build.drained}
+def _workers(build: Build, unneeded: Sequence[str]) -> str:
+    if build.build_id in unneeded:
+        return "can be stopped"
+    return "are needed" if build.promoted or build.open else "wait until it is promoted"
 
 
 def _settings() -> _Settings:

@@ -118,11 +118,16 @@ def test_a_call_that_waits_outlives_deploys_and_a_rollback(deployed: Deployed) -
     waits_too = deployed.parked()
 
     deployed.worker("two")
+    give_up = time.monotonic() + PATIENCE
+    while "two" not in (found := deployed.builds()):
+        assert time.monotonic() < give_up
+    assert {build: each["promoted"] for build, each in found.items()} == {"one": True, "two": False}
     deployed.promote("two")
     on_two = deployed.parked()
     assert deployed.stack.order().refund(4_999).json()["code"] == "OK"
     found = deployed.builds()
     assert {build: each["current"] for build, each in found.items()} == {"one": False, "two": True}
+    assert all(each["promoted"] for each in found.values())
 
     deployed.approved(*on_one)
     deployed.promote("one")
