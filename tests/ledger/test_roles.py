@@ -137,6 +137,20 @@ async def test_who_only_reads_writes_nothing_and_sees_no_secret(as_role: Connect
     assert await connection.fetchval("SELECT count(*) FROM events") > 0
 
 
+@pytest.mark.parametrize("name", NAMES)
+async def test_nobody_runs_what_has_the_owners_rights(as_role: Connect, name: str) -> None:
+    """Such as adding up: as the trigger of a table of their own it would write sums that no use has."""
+    connection = await as_role(name)
+    theirs = "SELECT proname, has_function_privilege(oid, 'EXECUTE') AS may FROM pg_proc WHERE prosecdef"
+    assert {row["proname"]: row["may"] for row in await connection.fetch(theirs)} == {"add_up_uses": False}
+    await connection.execute("CREATE TEMP TABLE mine (tenant text, subject text)")
+    await refused(
+        connection,
+        "CREATE TRIGGER forged AFTER DELETE ON mine REFERENCING OLD TABLE AS old_uses"
+        " FOR EACH STATEMENT EXECUTE FUNCTION add_up_uses()",
+    )
+
+
 @pytest.mark.parametrize("name", ["api", "worker", "readonly"])
 async def test_row_level_security_holds_for_members(as_role: Connect, name: str) -> None:
     connection = await as_role(name)
