@@ -60,7 +60,7 @@ async def ask(services: Context, run: Principal, asked: Asked, wait_seconds: flo
     with asking(asked.entry.manifest.name) as measured:
         await check_phase(services, run, asked.entry, asked.arguments)
         try:
-            async with services.room.taken():
+            async with services.room.taken(run.tenant):
                 return measured.answered(await _reply(services, run, asked, wait_seconds, dry=dry))
         except NoRoomError:
             raise try_again() from None

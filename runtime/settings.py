@@ -79,8 +79,9 @@ class Settings(BaseSettings):
     address_invalid_calls_per_hour: Annotated[int, Field(ge=1)] = 6000
     """The same for an hour."""
     calls_at_once: Annotated[int, Field(ge=1, le=10_000)] = 32
-    """On how many tool calls an API process works at once. One more waits up to two seconds for another to settle or
-    park; then it gets 503 with `Retry-After`, and nothing was begun."""
+    """On how many tool calls of a tenant an API process works at once; a quarter more are left to other tenants. One
+    more waits up to two seconds for another to settle or park; then it gets 503 with `Retry-After`, and nothing was
+    begun."""
     oidc_issuer: str = ""
     """The OpenID provider that people can sign in with, by its issuer identifier, e.g. `https://login.example.com`; its
     discovery document is read from there. Without one there are local accounts alone."""
