@@ -87,6 +87,15 @@ class Rebuilding:
                 else:
                     yield each
 
+    async def sums(self, *, mend: bool = False) -> int:
+        """How many of the sums that limits are counted by (`uses_by_minute`) are not what the uses come to; `mend`:
+        were not, until now. The uses are compared first."""
+        if not mend:
+            return await self._pool.fetchval(_SQL["differing_minutes"])
+        async with self._pool.acquire() as connection, connection.transaction():
+            await connection.execute(_SQL["lock_minutes"])
+            return await connection.fetchval(_SQL["mend_minutes"])
+
     async def _pages(self) -> AsyncGenerator[list[str]]:
         last = 0
         while rows := await self._pool.fetch(_SQL["begun_after"], last, _PAGE):

@@ -115,3 +115,33 @@ ON CONFLICT (approval_id, viewer) DO UPDATE SET tenant = $3, at = $4
 INSERT INTO uses (request_id, subject, tenant, tool, amount, at, changed_at, state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (request_id, subject) DO UPDATE SET
     tenant = $3, tool = $4, amount = $5, at = $6, changed_at = $7, state = $8
+
+-- name: lock_minutes
+-- Of two who mend at once the second finds nothing left; whoever writes uses goes on.
+SELECT pg_advisory_xact_lock(7262626265)
+
+-- name: differing_minutes
+-- How many sums by the minute are not what the uses come to.
+SELECT count(*) FROM (
+    SELECT FROM (
+        SELECT tenant, subject, tool, date_bin('1 minute', at, 'epoch') AS minute, 1 AS count, amount
+        FROM uses WHERE state <> 'released' AND is_added_up(subject)
+        UNION ALL
+        SELECT tenant, subject, tool, minute, -count, -amount FROM uses_by_minute) each
+    GROUP BY tenant, subject, tool, minute HAVING sum(count) <> 0 OR sum(amount) <> 0) differing
+
+-- name: mend_minutes
+-- Adds to these sums what they lack, and so whatever is written meanwhile is not lost: how many there were.
+WITH mended AS (
+    INSERT INTO uses_by_minute AS m (tenant, subject, tool, minute, count, amount)
+    SELECT tenant, subject, tool, minute, sum(count), sum(amount) FROM (
+        SELECT tenant, subject, tool, date_bin('1 minute', at, 'epoch') AS minute, 1 AS count, amount
+        FROM uses WHERE state <> 'released' AND is_added_up(subject)
+        UNION ALL
+        SELECT tenant, subject, tool, minute, -count, -amount FROM uses_by_minute) each
+    GROUP BY 1, 2, 3, 4 HAVING sum(count) <> 0 OR sum(amount) <> 0 ORDER BY 1, 2, 3, 4
+    ON CONFLICT (tenant, subject, tool, minute)
+    DO UPDATE SET count = m.count + excluded.count, amount = m.amount + excluded.amount
+    RETURNING 1
+)
+SELECT count(*) FROM mended

@@ -29,12 +29,14 @@ class _Figures:
     mended: int = 0
     kept: Counter[Kept] = field(default_factory=Counter[Kept])
     broken: int = 0
+    sums: int = 0
+    """How many sums of what calls take are not what those come to, or were not until they were mended."""
     named: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
 
     @property
     def holds(self) -> bool:
         """Whether the projections are as they should be now."""
-        return self.broken == 0 and self.differing == self.mended
+        return self.broken == 0 and self.differing == self.mended and (self.sums == 0 or not self.check)
 
     def add(self, call: Compared) -> list[str]:
         """Count a call; what is said of it."""
@@ -64,6 +66,7 @@ class _Figures:
             "differing": self.differing,
             "mended": self.mended,
             "broken": self.broken,
+            "sums": self.sums,
             "kept": {reason: self.kept[reason] for reason in _KEPT},
             "found": self.named,
         }
@@ -72,7 +75,8 @@ class _Figures:
         left = "".join(f", {self.kept[each]} {why} left as they are" for each, why in _KEPT.items() if self.kept[each])
         broken = f", {self.broken} that cannot be rebuilt" if self.broken else ""
         said = f"{self.mended} of {self.differing} differing mended" if not self.check else f"{self.differing} differ"
-        return f"{self.calls} calls: {said}{broken}{left}"
+        sums = f", {self.sums} sums of what calls take {'differ' if self.check else 'mended'}" if self.sums else ""
+        return f"{self.calls} calls: {said}{broken}{left}{sums}"
 
 
 def rebuild(
@@ -112,4 +116,5 @@ async def _rebuild(ledger: Ledger, figures: _Figures, trust_events: bool, *, qui
                 if not quiet:
                     typer.echo(line)
             done(figures.calls, total)
+    figures.sums = await ledger.rebuilding.sums(mend=not figures.check)
     return figures

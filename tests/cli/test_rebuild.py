@@ -50,9 +50,28 @@ async def test_what_differs_is_named_and_then_mended(run: Run, ledger: Ledger) -
         "differing": 0,
         "mended": 0,
         "broken": 0,
+        "sums": 0,
         "kept": {"erased": 0, "pruned": 0, "older": 0},
         "found": [],
     }
+
+
+async def test_sums_that_limits_are_counted_by_are_named_and_then_mended(run: Run, ledger: Ledger) -> None:
+    """A limit is not passed by making less of what was used."""
+    await Histories(ledger).by_two()
+    right = await ledger.system.fetch("SELECT * FROM uses_by_minute ORDER BY 1, 2, 3, 4")
+    await ledger.system.execute("UPDATE uses_by_minute SET amount = 1 WHERE subject = 'tool'")
+    await ledger.system.execute("DELETE FROM uses_by_minute WHERE subject = 'tenant'")
+    await ledger.system.execute("INSERT INTO uses_by_minute VALUES ('acme', 'tool', 'made_up', now(), 1, 5)")
+    ran = await run("ledger", "rebuild", "--check")
+    assert (ran.status, ran.out) == (1, "1 calls: 0 differ, 3 sums of what calls take differ\n")
+    shown = await run("ledger", "rebuild", "--check", "--json")
+    assert (shown.status, shown.json["holds"], shown.json["sums"]) == (1, False, 3)
+    ran = await run("ledger", "rebuild")
+    assert (ran.status, ran.out) == (0, "1 calls: 0 of 0 differing mended, 3 sums of what calls take mended\n")
+    left = "SELECT * FROM uses_by_minute WHERE tool <> 'made_up' ORDER BY 1, 2, 3, 4"
+    assert await ledger.system.fetch(left) == right
+    assert (await run("ledger", "rebuild", "--check", "--json")).json["holds"]
 
 
 async def test_what_is_left_as_it_is_is_counted_by_why(run: Run, ledger: Ledger) -> None:

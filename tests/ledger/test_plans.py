@@ -40,6 +40,8 @@ MAY = {
     "notices.prune": "what it deletes",
     "notices.recent": "for the command line alone; what is old is deleted",
     "rebuilding.count_begun": _ALL,
+    "rebuilding.differing_minutes": _ALL,
+    "rebuilding.mend_minutes": _ALL,
     "rebuilding.without_events": _ALL,
     "recordings.happened": f"{_ALL}: the policy is tried on it",
     "recordings.versions": f"{_ALL}: the policy is tried on it",
