@@ -82,7 +82,7 @@ class Courier:
             headers, body = signing.forged(delivery.body, delivery.secret, at, delivery.forgery)
         try:
             async with asyncio.timeout(_DEADLINE_SECONDS):
-                response = await pool.request("POST", delivery.url, content=body, headers=headers)
+                response = await pool.request("POST", delivery.url, content=body, headers=[*headers.items()])
         except _FAILED as problem:
             return None, type(problem).__name__
         return response.status, None
