@@ -51,10 +51,11 @@ def create_app(lifespan: Lifespan) -> FastAPI:
         # Its own spans and logs hold URL queries and exception texts; ours (`RequestSpans`) do not.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
-    for module in (agent, approvals, codec, codes, health, metadata, metrics, pages, webhooks):
+    for module in (agent, webhooks, approvals, codec, codes, health, metadata, metrics):
         # Not `include_router`, which would have every path looked up twice for each request.
         app.router.routes.extend(module.router.routes)
-    app.router.routes.append(mcp.route)
+    # A request tries one route after another; pages are the most and the least often asked for.
+    app.router.routes.extend([mcp.route, *pages.router.routes])
     # Of the system's own table some say otherwise, and nothing but this would be run.
     mimetypes.add_type("text/javascript", ".js")
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
