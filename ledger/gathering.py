@@ -21,7 +21,7 @@ class Gathered(Generic[K, V]):
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, question: K) -> V:
-        """Raises what `answer` raises, to everyone whose question it had."""
+        """Raises what `answer` raises, to everyone whose question it had; CancelledError where that was stopped."""
         future: asyncio.Future[V] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, future))
         if self._task is None or self._task.done():
@@ -33,12 +33,19 @@ class Gathered(Generic[K, V]):
             asked, self._waiting = self._waiting, []
             try:
                 answers = await self._answer([question for question, _ in asked])
+                answered = list(zip(asked, answers, strict=True))
             except Exception as problem:  # noqa: BLE001 - it is handed to everyone who asked
                 for _, future in asked:
                     if not future.done():
                         future.set_exception(problem)
                 continue
-            for (_, future), answer in zip(asked, answers, strict=True):
+            except BaseException:
+                # Nobody is left to answer: whoever waits does so no more.
+                for _, future in [*asked, *self._waiting]:
+                    future.cancel()
+                self._waiting.clear()
+                raise
+            for (_, future), answer in answered:
                 # Who was cancelled meanwhile wants none.
                 if not future.done():
                     future.set_result(answer)

@@ -14,7 +14,7 @@ class Statements:
     def __init__(self) -> None:
         self.begun: list[list[str]] = []
         self.go = asyncio.Semaphore(0)
-        self.problem: Exception | None = None
+        self.problem: BaseException | None = None
 
     async def answer(self, questions: Sequence[str]) -> list[str]:
         self.begun.append(list(questions))
@@ -67,3 +67,33 @@ async def test_whoever_stops_waiting_takes_nothing_from_the_others() -> None:
         await leaves
     statements.go.release()
     assert await stays == "a by 1"
+
+
+async def test_nobody_waits_for_a_statement_that_was_stopped() -> None:
+    """Nor for the one after it, which nobody begins; who asks later is answered."""
+    statements = Statements()
+    gathered = Gathered(statements.answer)
+    statements.problem = asyncio.CancelledError()
+    asked = [asyncio.create_task(gathered.ask("a"))]
+    await statements.began(1)
+    asked.append(asyncio.create_task(gathered.ask("b")))
+    await asyncio.sleep(0)
+    statements.go.release()
+    async with asyncio.timeout(10):
+        told = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(each) for each in told] == [asyncio.CancelledError, asyncio.CancelledError]
+    statements.problem = None
+    statements.go.release()
+    assert await gathered.ask("c") == "c by 2"
+
+
+async def test_answers_of_another_number_are_nobodys() -> None:
+    """Whose they are nobody can say."""
+
+    async def answer(questions: Sequence[str]) -> list[str]:
+        return ["one"]
+
+    gathered = Gathered(answer)
+    async with asyncio.timeout(10):
+        told = await asyncio.gather(*(gathered.ask(each) for each in "ab"), return_exceptions=True)
+    assert [type(each) for each in told] == [ValueError, ValueError]
