@@ -98,5 +98,12 @@ async def test_what_waits_is_more_than_is_bounded(many: "Connection") -> None:
     assert found.endswith(" rows of approvals")
 
 
+async def test_what_waits_is_counted_by_hashing(many: "Connection") -> None:
+    """Sorting it first takes twice as long: most of what it is sorted by is the same text."""
+    plan = await plan_of(many, NAMED["inbox.counts"], None)
+    (counted,) = (step for step in plan["Plans"] if step.get("Subplan Name") == "CTE alike")
+    assert counted["Strategy"] == "Hashed"
+
+
 async def test_only_queries_that_there_are_have_an_entry() -> None:
     assert MAY.keys() | GIVEN.keys() <= set(QUERIES)
