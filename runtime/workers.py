@@ -24,6 +24,9 @@ from workflows.tool_call import ToolCall
 WORKFLOWS: list[type] = [ToolCall, Preview, Recheck, Notify]
 # As long as any attempt may take: what was begun is finished before the process stops, and no outcome is lost by it.
 GRACE = timedelta(seconds=60)
+# Workflows kept in memory, of some 150 KB each: those that are under way, and what was lately parked. Another one is
+# replayed from its history when it goes on.
+CACHED = 500
 
 
 def workflow_sandbox() -> WorkflowRunner:
@@ -39,7 +42,7 @@ def workflow_worker(
     services: Services,
     *,
     build_id: str = "",
-    max_cached_workflows: int = 1000,
+    max_cached_workflows: int = CACHED,
     runner: WorkflowRunner | None = None,
 ) -> Worker:
     """Works off workflows, with their local activities. Those that begin on a worker with a `build_id` stay with it.

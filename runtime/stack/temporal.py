@@ -25,8 +25,10 @@ NAMESPACE = "default"
 RETENTION = timedelta(days=90)
 SEARCH_ATTRIBUTES = ("CallStatus", "ToolName", "Decision", "PolicyVersion", "ApprovalId", "AgentRunId")
 
-# Polling the transfer queue at its default rate puts 50 ms under every task; WAL halves the cost of the file.
+# Polling the transfer queue at its default rate puts 50 ms under every task; WAL halves the cost of the file. Calls wait
+# for a person for hours: by default the state of 128,000 stays in memory.
 _DYNAMIC_CONFIG = (
+    "history.hostLevelCacheMaxSize=1000",
     "history.transferProcessorMaxPollRPS=2000",
     "history.timerProcessorMaxPollRPS=200",
     "system.forceSearchAttributesCacheRefreshOnRead=false",
