@@ -25,7 +25,7 @@ NAMESPACE = "default"
 RETENTION = timedelta(days=90)
 SEARCH_ATTRIBUTES = ("CallStatus", "ToolName", "Decision", "PolicyVersion", "ApprovalId", "AgentRunId")
 
-# Polling the transfer queue at its default rate puts 50 ms under every task; WAL halves the cost of the file. Calls wait
+# Polling the transfer queue at its default rate puts 50 ms under every task; WAL halves what the file costs. Calls wait
 # for a person for hours: by default the state of 128,000 stays in memory.
 _DYNAMIC_CONFIG = (
     "history.hostLevelCacheMaxSize=1000",
