@@ -2,6 +2,7 @@
 in any order, several times, early and late."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -86,8 +87,12 @@ async def _pass_on(services: Context, notice: Notice) -> Literal["passed_on", "n
     if call is None:
         return "unknown"
     # Most are about a refund just made, whose answer arrived: a look at each would double what a call costs.
-    if notice.status is not None and says_nothing_new(notice, await _answered(services, call)):
-        return "nothing_new"
+    if notice.status is not None:
+        record = await _answered(services, call)
+        if says_nothing_new(notice, record):
+            return "nothing_new"
+        # Who is to look depends on how the call stands now.
+        call = replace(call, status=record.status)
     try:
         async with asyncio.timeout(_TEMPORAL_SECONDS):
             await look_again(

@@ -200,6 +200,22 @@ async def test_one_that_comes_just_before_the_answer_costs_no_look(api: Api, ten
     assert not any(each.HasField("workflow_execution_signaled_event_attributes") for each in found.events)
 
 
+async def test_one_that_waited_and_says_more_is_looked_into_until_it_can_be_read(api: Api, tenant: Tenant) -> None:
+    """By a workflow that looks until it can read: the call's own is about to end."""
+    order = await api.service.outside.order()
+    await api.service.outside.fault("delay:0.3", order)
+    calling = asyncio.create_task(api.call(await tenant.run(order["customer_id"]), refund_arguments(order, 2_500)))
+
+    async def effect() -> dict[str, Any] | None:
+        return next(iter(await api.service.outside.effects(order)), None)
+
+    shape = await gateway(api, "GET", f"/v1/refunds/{(await until(effect))['refund_id']}")
+    assert (await send(api, event("refund.failed", shape | {"status": "failed"}))).status_code == 200
+    reply = (await calling).json()
+    assert reply["status"] == "executed"
+    await looked_again(api, await record_of(api, reply["request_id"]))
+
+
 async def test_an_unknown_outcome_is_looked_up_when_its_webhook_comes(api: Api, tenant: Tenant) -> None:
     order = await api.service.outside.order()
     await api.service.outside.fault("commit_then_drop", order)
