@@ -124,15 +124,23 @@ docs/javascripts/.copied: $(PEERS)
 	@cp .peers/node_modules/iframe-worker/shim/index.js docs/javascripts/iframe-worker.js
 	@touch docs/javascripts/.copied
 
-find_chromium = for name in "$${CHROMIUM:-}" chromium chromium-browser google-chrome google-chrome-stable; do \
+find_chromium = for name in "$${CHROMIUM:-}" chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do \
   if [[ -n "$$name" ]] && "$$name" --version >/dev/null 2>&1; then command -v "$$name"; exit 0; fi; done; exit 1
+as_root = if [[ $$EUID -eq 0 ]]; then as_root=""; elif sudo -n true 2>/dev/null; then as_root="sudo -n"; else as_root="none"; fi
+apt_install = $$as_root env DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq install -y --no-install-recommends
 
+# The headless shell is Chromium without windows, and shows the same pages for half the work: where Debian has it, it is
+# installed beside another one, too.
 browser: ## a Chromium for the browser tests: found, or installed where that is possible
-	@( $(find_chromium) ) >/dev/null || { \
-	  if [[ $$EUID -eq 0 ]]; then as_root=""; elif sudo -n true 2>/dev/null; then as_root="sudo -n"; else as_root="none"; fi; \
+	@[[ -n "$${CHROMIUM:-}" ]] || command -v chromium-headless-shell >/dev/null || { $(as_root); \
+	  if [[ $$as_root != none ]] && apt-cache show chromium-headless-shell >/dev/null 2>&1; then \
+	    echo "Installing Chromium's headless shell for the browser tests …"; \
+	    $(apt_install) chromium-headless-shell >/dev/null 2>&1; fi; } || true
+	@( $(find_chromium) ) >/dev/null || { $(as_root); \
 	  echo "Installing Chromium for the browser tests …"; \
 	  if [[ $$as_root == none ]]; then false; \
-	  elif command -v apt-get >/dev/null; then $$as_root apt-get -qq update && $$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; \
+	  elif command -v apt-get >/dev/null; then $$as_root apt-get -qq update && \
+	    { $(apt_install) chromium-headless-shell || $(apt_install) chromium; }; \
 	  elif command -v dnf >/dev/null; then $$as_root dnf -q -y install chromium; \
 	  elif command -v apk >/dev/null; then $$as_root apk add -q chromium; \
 	  else false; fi >/dev/null || true; }
