@@ -1,5 +1,6 @@
 """Deploys: builds side by side, a call that waits over one, rolling back, moving on, and stopping in the middle."""
 
+import io
 import json
 import os
 import shutil
@@ -9,13 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Generator
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runtime.cli.main import run
 from runtime.stack.postgres import Postgres
 from tests.e2e.processes import ROOT, Ground, Program, ground
 from tests.e2e.running import Customer, RunningStack
@@ -44,17 +46,26 @@ class Deployed:
         return started
 
     def command(self, *arguments: str, build: str = "") -> subprocess.CompletedProcess[str]:
-        return self.counterseal("versions", *arguments, build=build)
-
-    def counterseal(self, *arguments: str, build: str = "") -> subprocess.CompletedProcess[str]:
+        """`counterseal versions`; with a build, as a process that has its code."""
+        if not build:
+            return self.counterseal("versions", *arguments)
         return subprocess.run(
-            [sys.executable, "-m", "runtime.cli.main", *arguments],
+            [sys.executable, "-m", "runtime.cli.main", "versions", *arguments],
             cwd=self.over.folder,
-            env={**self.over.environment, **(self.environment(build) if build else {})},
+            env={**self.over.environment, **self.environment(build)},
             capture_output=True,
             text=True,
             timeout=PATIENCE,
         )
+
+    def counterseal(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The program with the settings of the ground, in this process: its imports are here already."""
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            for name, value in self.over.environment.items():
+                patch.setenv(name, value)
+            status = run(list(arguments))
+        return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
     def promote(self, build: str) -> None:
         done = self.command("promote", build)
