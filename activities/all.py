@@ -22,6 +22,7 @@ def workflow_activities(services: Services) -> Sequence[Activity]:
     closing = Closing(services, decisions, effects)
     return [
         Admission(services, effects).admit,
+        effects.execute_here,
         closing.deny,
         closing.expire,
         closing.withdraw,

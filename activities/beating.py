@@ -12,7 +12,10 @@ _EVERY_SECONDS = 3
 
 @asynccontextmanager
 async def beating() -> AsyncGenerator[None]:
-    """Heartbeats while the block runs."""
+    """Heartbeats while the block runs. A local activity has none: its workflow's task is kept alive for it."""
+    if activity.info().is_local:
+        yield
+        return
     task = asyncio.create_task(_beat())
     try:
         yield

@@ -53,6 +53,12 @@ class Effects:
         async with beating(), followed_step(self._services, "execute", request.request_id) as account:
             return await self._execute(request, account)
 
+    @activity.defn(name="execute_here")
+    async def execute_here(self, request: ExecuteRequest) -> Progress | None:
+        """The same beside the workflow, without another hop; None in a process that sends no effects itself, where
+        nothing was done. As an activity of the workflow's own task it may run again, like any second run."""
+        return await self.execute(request) if self._services.inline else None
+
     async def _execute(self, request: ExecuteRequest, account: Account) -> Progress:
         with step("counterseal.execute", request.request_id) as span:
             record = await self._services.here.calls.read(request.request_id)
@@ -158,8 +164,12 @@ class Effects:
 
     def resume(self, record: CallRecord) -> Progress:
         """What comes next for a call that stands where `record` says; the one place that knows."""
+        services = self._services
         return record.progress(
-            _next(record), queue=self._services.effect_queue(record.tool), expires_at=_deadline(record)
+            _next(record),
+            queue=services.effect_queue(record.tool),
+            expires_at=_deadline(record),
+            inline=services.inline,
         )
 
     async def _intend(

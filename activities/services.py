@@ -35,8 +35,8 @@ CrashPoint = Literal[
 class Services:
     """Handed in by the composition root.
 
-    `inline`: this process may send a free call's effect within `admit`, in the same workflow task. Otherwise, and for
-    approved calls, effects run on the task queue `{task_queue}-{manifest.queue}`.
+    `inline`: this process may send effects in the workflow's own task: a free call's within `admit`, an approved one's
+    within `execute_here`. Otherwise effects run on the task queue `{task_queue}-{manifest.queue}`.
     `systems` is None where no credential is held: calls are admitted on their effects' queue then.
     `tenant` is whose operators find what belongs to no tenant.
     `shadow` is a candidate that is asked beside the policy in force; what it says is written down, and that is all.

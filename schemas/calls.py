@@ -89,6 +89,8 @@ class Progress(Model):
     """Whether the look that was taken could not read what it looked for."""
     recheck_at: datetime | None = None
     """When an effect that has been settled is looked at again."""
+    inline: bool = False
+    """Whether the process that says this sends effects itself: the next one is tried beside the workflow first."""
     head: str | None = None
     """Where the call's events end, `n:hash`: so the history knows too, and the ledger can be compared with it."""
 

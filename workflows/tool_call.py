@@ -2,11 +2,11 @@
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributePair
-from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory
+from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from schemas.base import Model
@@ -36,11 +36,14 @@ _EFFECT_LIMIT = timedelta(seconds=60)
 _SILENCE = timedelta(seconds=10)
 # The deadline is judged by the database's clock: when that is behind, it is asked again, but not without a pause.
 _SHORTEST_HOLD = timedelta(seconds=1)
+_SENT_ONCE = "Send the effect, once"
 # Before an effect whose facts could not be read is tried again; nothing was sent.
 _PAUSES = [timedelta(seconds=s) for s in (2, 5, 15, 60)]
 
 
 M = TypeVar("M", bound=Model)
+# The converter takes any annotation; the SDK declares that it takes classes.
+_TRIED = cast("type[Progress | None]", Progress | None)
 
 
 # RuntimeError is what the SDK raises for arguments that cannot be decoded; they would leave a workflow hanging instead.
@@ -196,7 +199,25 @@ class ToolCall:
         )
 
     async def _execute(self, progress: Progress, decision: SignedDecision | None) -> Progress:
-        return await self._attempt("execute", _execute_request(progress, decision), progress.queue)
+        request = _execute_request(progress, decision)
+        tried = await self._attempt_here(request, progress.queue) if progress.inline else None
+        return tried or await self._attempt("execute", request, progress.queue)
+
+    async def _attempt_here(self, request: ExecuteRequest, queue: str | None) -> Progress | None:
+        """One attempt in this very task; None where the process that has the task now sends no effects."""
+        workflow.set_current_details(SENDING)
+        try:
+            return await workflow.execute_local_activity(
+                "execute_here",
+                request,
+                result_type=_TRIED,
+                start_to_close_timeout=_EFFECT_LIMIT,
+                retry_policy=_ONCE,
+                summary=_SENT_ONCE,
+            )
+        except FailureError:
+            # What a local activity raises comes as it is, and not as an ActivityError.
+            return await self._look(request.request_id, queue)
 
     async def _attempt(self, name: str, request: CallRef | ExecuteRequest, queue: str | None) -> Progress:
         """One attempt. Whatever ends it other than its own answer means that the outcome is not known."""
@@ -210,7 +231,7 @@ class ToolCall:
                 start_to_close_timeout=_EFFECT_LIMIT,
                 heartbeat_timeout=_SILENCE,
                 retry_policy=_ONCE,
-                summary="Send the effect, once" if name == "execute" else "Send it again under the same key, once",
+                summary=_SENT_ONCE if name == "execute" else "Send it again under the same key, once",
             )
         except ActivityError:
             return await self._look(request.request_id, queue)

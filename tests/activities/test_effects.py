@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -67,6 +68,24 @@ async def test_ten_runs_of_execute_at_once_send_once(split: Desk) -> None:
     assert (await split.execute(admitted.request_id)).next == "settled"
     assert len(await split.service.outside.effects(order)) == 1
     assert await split.service.outside.sends(await split.record(admitted.request_id)) == 1
+
+
+async def test_beside_the_workflow_it_is_sent_by_who_may_and_once(desk: Desk, split: Desk) -> None:
+    """A local activity runs again when its workflow's task does."""
+    approval = await desk.parked(await desk.service.outside.order(50_000))
+    request = ExecuteRequest(
+        request_id=approval.request_id, approval_id=approval.approval_id, token=desk.token(approval)
+    )
+    elsewhere = await split.service.activities_of(approval.request_id)
+    assert await elsewhere.run(split.effects.execute_here, request) is None
+    assert (await desk.record(approval.request_id)).status == "pending_approval"
+    here = await desk.service.activities_of(approval.request_id)
+    here.info = replace(here.info, is_local=True)
+    first, second = [await here.run(desk.effects.execute_here, request) for _ in range(2)]
+    assert first is not None
+    assert (first.next, first.code, first.inline) == ("settled", Code.OK, True)
+    assert second == first
+    assert await desk.service.outside.sends(await desk.record(approval.request_id)) == 1
 
 
 async def test_a_second_run_of_an_approved_execute_finds_the_first(desk: Desk) -> None:

@@ -36,11 +36,10 @@ Counts = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Bench:
-    """A tenant of an API with eager start and its worker for payments, each of which is listened to."""
+    """A tenant of an API with eager start, which is listened to."""
 
     tenant: Tenant
     of_api: Asked
-    of_worker: Asked
 
     @property
     def api(self) -> Api:
@@ -53,7 +52,6 @@ class Bench:
             waiters._look.set()
             await waiters._task
         self.of_api.clear()
-        self.of_worker.clear()
 
     async def call(self, token: str, tool: str, arguments: dict[str, JsonValue]) -> tuple[dict[str, Any], str]:
         """(the reply, the workflow's id) of a call, once its workflow has ended or waits."""
@@ -91,15 +89,14 @@ async def bench(
     sandbox_urls: SandboxUrls,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Bench]:
-    folder, of_api, of_worker = tmp_path_factory.mktemp("asked"), Asked(), Asked()
+    folder, of_api = tmp_path_factory.mktemp("asked"), Asked()
     async with AsyncExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         # What a process keeps for a moment, it keeps for as long as this takes.
         patch.setattr("ledger.vault.PERMIT", timedelta(hours=1))
         patch.setattr("ledger.data_keys.KEPT_SECONDS", 3600.0)
         url = await stack.enter_async_context(fresh_database(postgres_server, migrated_template))
-        with of_worker.within():
-            built = await stack.enter_async_context(service(url, temporal_server, sandbox_urls, folder))
+        built = await stack.enter_async_context(service(url, temporal_server, sandbox_urls, folder))
         with of_api.within():
             api = await stack.enter_async_context(application(built, temporal_server))
         context = api.app.state.context
@@ -108,7 +105,7 @@ async def bench(
         vault = Vault(built.core.ledger.system, Sealer(built.core.master))
         for system in ("sandbox", ORDER_SYSTEM):
             await vault.put(system, SANDBOX_KEY, by="tests")
-        yield Bench(await api.tenant(), of_api, of_worker)
+        yield Bench(await api.tenant(), of_api)
 
 
 async def _measured(bench: Bench) -> dict[str, Counts]:
@@ -129,8 +126,7 @@ async def _measured(bench: Bench) -> dict[str, Counts]:
         found["parked"] = bench.of_api.counts()
         await _approve(bench, reply["request_id"])
         await bench.ended(call_id)
-        found["approved: the API"] = bench.of_api.counts()
-        found["approved: the worker"] = bench.of_worker.counts()
+        found["approved"] = bench.of_api.counts()
         await bench.rest()
         assert (await bench.api.get(f"/v1/tool-calls/{reply['request_id']}", token)).json()["status"] == "executed"
         found["asked about"] = bench.of_api.counts()

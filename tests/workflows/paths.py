@@ -1,5 +1,6 @@
 """Every way in which a call can go, played against a running service; and what its history looks like then."""
 
+import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from temporalio.testing import TimeSkipper
 
 from schemas.codes import Code, Status
 from schemas.decisions import Approval
-from tests.service import Service, Started, until
+from tests.service import Service, Started, until, working
 
 
 async def _parked(service: Service, order: dict[str, Any]) -> tuple[Started, Approval]:
@@ -43,6 +44,15 @@ async def refused(service: Service) -> Started:
 async def approved(service: Service) -> Started:
     started, approval = await _parked(service, await service.outside.order(50_000))
     await started.handle.signal("decide", service.decision(approval, "approve"))
+    return started
+
+
+async def approved_elsewhere(service: Service) -> Started:
+    """By workers that send no effects beside their workflows, as where the queues are apart."""
+    queue = f"tests-{secrets.token_hex(4)}"
+    async with working(service.elsewhere(task_queue=queue, inline=False)) as apart:
+        started = await approved(apart)
+        await apart.finish(started)
     return started
 
 
@@ -132,6 +142,15 @@ PATHS: dict[str, Path] = {
         "executed",
         Code.OK,
         f"{_PARKED} approval.granted effect.intended effect.confirmed call.settled",
+        history=15,
+        actions=7,
+        effects=1,
+    ),
+    "approved_elsewhere": Path(
+        approved_elsewhere,
+        "executed",
+        Code.OK,
+        f"{_PARKED} approval.granted effect.intended effect.confirmed call.settled",
         history=20,
         actions=7,
         effects=1,
@@ -150,7 +169,7 @@ PATHS: dict[str, Path] = {
         "refused",
         Code.APPROVAL_VOID,
         f"{_PARKED} approval.granted approval.voided call.settled",
-        history=20,
+        history=15,
         actions=7,
     ),
     "lost_answer": Path(
@@ -179,7 +198,7 @@ PATHS: dict[str, Path] = {
         "executed",
         Code.OK,
         f"{_PARKED} approval.granted effect.intended effect.unknown effect.inspected effect.confirmed call.settled",
-        history=27,
+        history=22,
         actions=9,
         effects=1,
     ),

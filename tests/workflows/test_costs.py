@@ -123,6 +123,7 @@ _PAGE = {
     "a read; a refund that runs at once in the API (`COUNTERSEAL_EAGER_START`)": ("free", "read"),
     "refused by the policy": ("refused",),
     "approved by a person, and executed": ("approved",),
+    "the same by workers without `COUNTERSEAL_EAGER_START`": ("approved_elsewhere",),
     "denied": ("denied",),
     "withdrawn": ("withdrawn",),
     "expired": ("expired",),

@@ -2,6 +2,7 @@
 
 import secrets
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -9,6 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from temporalio.client import WorkflowExecutionStatus
 
 from activities import tracing
+from activities.services import CrashPoint
 from runtime.healing import Healer
 from runtime.telemetry import tracer_provider
 from runtime.workers import effect_worker, workflow_sandbox, workflow_worker
@@ -136,9 +138,44 @@ async def test_a_running_or_settled_call_is_left_alone(running: Service) -> None
     await running.finish(parked)
 
 
+async def test_who_has_the_workflow_when_it_is_approved_sends_or_hands_on(wired: Service) -> None:
+    """It was admitted where effects are sent beside the workflow; the process that goes on with it sends none."""
+    beside = wired.elsewhere(task_queue=f"tests-{secrets.token_hex(4)}")
+    async with workflow_worker(beside.temporal, beside.services, runner=workflow_sandbox()):
+        started, approval = await beside.parked(await beside.outside.order(50_000))
+    apart = replace(beside, services=replace(beside.services, inline=False))
+    async with working(apart):
+        await started.handle.signal("decide", apart.decision(approval, "approve"))
+        record = await apart.finish(started)
+    assert record.code is Code.OK
+    assert await apart.outside.sends(record) == 1
+    history = names((await started.handle.fetch_history()).events)
+    assert (history.count("ACTIVITY_TASK_SCHEDULED"), history.count("MARKER_RECORDED")) == (1, 2)
+
+
+async def test_an_effect_that_began_beside_a_workflow_that_was_lost_is_looked_up(wired: Service) -> None:
+    """The workflow's task is begun again, and with it what it did itself."""
+    cut = False
+
+    def reached(point: CrashPoint) -> None:
+        nonlocal cut
+        if point == "send.after" and not cut:
+            cut = True
+            raise OSError("the worker is gone")
+
+    service = wired.elsewhere(task_queue=f"tests-{secrets.token_hex(4)}", reached=reached)
+    async with working(service):
+        started, approval = await service.parked(await service.outside.order(50_000))
+        await started.handle.signal("decide", service.decision(approval, "approve"))
+        record = await service.finish(started)
+    assert record.code is Code.OK
+    assert await service.outside.sends(record) == 1
+    assert "effect.inspected" in await service.event_types(started)
+
+
 async def test_a_decision_delivered_again_and_again_does_not_fill_the_history(wired: Service) -> None:
     """The worker with the payment credential is away; the approved call waits for it."""
-    service = wired.elsewhere(task_queue=f"tests-{secrets.token_hex(4)}")
+    service = wired.elsewhere(task_queue=f"tests-{secrets.token_hex(4)}", inline=False)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(workflow_worker(service.temporal, service.services, runner=workflow_sandbox()))
         order = await service.outside.order(50_000)

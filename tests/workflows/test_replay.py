@@ -101,7 +101,7 @@ def test_the_command_replays_files(key: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_the_command_names_where_a_history_parts(key: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    history = json.loads((NEWEST / "approved.json").read_text())
+    history = json.loads((NEWEST / "approved_elsewhere.json").read_text())
     for event in history["events"]:
         if scheduled := event.get("activityTaskScheduledEventAttributes"):
             scheduled["activityType"]["name"] = "execute_twice"
