@@ -1,16 +1,16 @@
 """Approvals: what waits for a person, and the one place where a decision takes effect."""
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import asyncpg
 
-from ledger.calls import Calls
+from ledger.calls import Calls, UnknownCall
 from ledger.cards import erased_card, open_card
-from ledger.claims import claims_on
+from ledger.claims import claim_in, claims_on
 from ledger.data_keys import DataKeys
 from ledger.database import Connection, Pool
 from ledger.decision_bodies import (
@@ -26,7 +26,7 @@ from ledger.people import Standing, how_many, names_of, objection_by, objection_
 from ledger.queries import load
 from ledger.records import CallRecord, Step
 from schemas.codes import Code, Status
-from schemas.decisions import Approval, HumanDecision
+from schemas.decisions import Approval, ClaimedBy, HumanDecision
 from schemas.events import (
     ApprovalDenied,
     ApprovalExpired,
@@ -73,6 +73,10 @@ class Verdict(enum.Enum):
     UNKNOWN = "unknown"
 
 
+class _UnknownApproval(LookupError):
+    """There is no such approval, or not of this call."""
+
+
 @dataclass(frozen=True, slots=True)
 class Undelivered:
     decision_id: str
@@ -108,20 +112,19 @@ class Approvals:
         while one of `switches`, those that cover the call, is off and pauses it. `through` is where the person made it.
         """
         async with self._pool.acquire() as connection, connection.transaction():
-            row = await connection.fetchrow(_SQL["approval_request"], decision.approval_id, decision.tenant)
-            if row is None or row["request_id"] != decision.request_id:
+            try:
+                record, row, now, verdict = await self._lock(
+                    connection, decision.request_id, decision.approval_id, decision.tenant, switches
+                )
+            except (UnknownCall, _UnknownApproval):
                 return Verdict.UNKNOWN, None
-            record, row, now, verdict = await self._lock(
-                connection, decision.request_id, decision.approval_id, decision.tenant, switches
-            )
             if verdict is Verdict.RECORDED:
                 verdict = await self._judge(connection, row, decision, now)
             if verdict is Verdict.RECORDED:
                 event = _decided(decision, token, through, enough=False)
                 if await self._insert_decision(connection, record, event, now):
-                    rows = await connection.fetch(_SQL["approved_by"], decision.approval_id)
-                    approved_by = how_many([frozenset(each["persons"]) for each in rows])
-                    if decision.verdict == "approve" and approved_by < record.details.people:
+                    people = record.details.people
+                    if decision.verdict == "approve" and await self._approvers(connection, row, people) < people:
                         verdict = Verdict.WAITING
                     event = _decided(decision, token, through, enough=verdict is Verdict.RECORDED)
                     denied = [_settled("denied", Code.USER_DENIED)] if decision.verdict == "deny" else []
@@ -134,14 +137,15 @@ class Approvals:
     async def _lock(
         self, connection: Connection, request_id: str, approval_id: str, tenant: str, switches: Sequence[str]
     ) -> tuple[CallRecord, asyncpg.Record, datetime, Verdict]:
-        """The call and its approval, which there is, locked until the transaction ends; the database's clock; and
-        RECORDED while the approval waits for people, or why it does not. Its deadline does not pass while one of
-        `switches` pauses it."""
+        """The call and its approval, locked until the transaction ends; the database's clock; and RECORDED while the
+        approval waits for people, or why it does not. Its deadline does not pass while one of `switches` pauses it.
+        Raises UnknownCall, and _UnknownApproval where that is not one of this tenant's call."""
         record, now = await self._calls.lock(connection, request_id)
         row = await connection.fetchrow(_SQL["lock_approval"], approval_id)
-        if row is None:
-            raise LookupError(f"there is no approval {approval_id}")
-        paused = await connection.fetchval(_PAUSES, tenant, switches) is True
+        if row is None or (row["tenant"], row["request_id"]) != (tenant, request_id):
+            raise _UnknownApproval(approval_id)
+        late = row["status"] == "open" and now >= row["expires_at"]
+        paused = late and await connection.fetchval(_PAUSES, tenant, switches) is True
         return record, row, now, _stands(row, now, paused=paused)
 
     async def _judge(
@@ -191,6 +195,13 @@ class Approvals:
             for each in standing.lent
             if any_right or each.username == on_behalf_of
         )
+
+    async def _approvers(self, connection: Connection, row: asyncpg.Record, people: int) -> int:
+        """How many different people have approved it, as far as that matters where `people` have to."""
+        if people == 1:
+            return 1
+        rows = await connection.fetch(_SQL["approved_by"], row["approval_id"])
+        return how_many([frozenset(each["persons"]) for each in rows])
 
     async def _insert_decision(
         self, connection: Connection, record: CallRecord, event: PersonDecided, now: datetime
@@ -293,7 +304,10 @@ class Approvals:
         """The approval with its decisions; None when there is none of this tenant."""
         async with self._pool.acquire() as connection:
             row = await connection.fetchrow(_SQL["read_approval"], approval_id, tenant)
-            return None if row is None else (await self.open_all(connection, [row]))[0]
+            if row is None:
+                return None
+            claim = claim_in(row)
+            return (await self.open_all(connection, [row], {} if claim is None else {approval_id: claim}))[0]
 
     async def find(self, approval_id: str) -> Approval | None:
         """The approval, whichever tenant's of those that can be seen here."""
@@ -355,14 +369,20 @@ class Approvals:
                 for row in rows
             ]
 
-    async def open_all(self, connection: Connection, rows: Sequence[asyncpg.Record]) -> list[Approval]:
-        """Rows as what people are shown, with their decisions."""
+    async def open_all(
+        self,
+        connection: Connection,
+        rows: Sequence[asyncpg.Record],
+        claims: Mapping[str, ClaimedBy] | None = None,
+    ) -> list[Approval]:
+        """Rows as what people are shown, with their decisions. `claims`: who reads which, where that was read."""
         keys = await self._keys.left(connection, {row["key_id"] for row in rows if row["erased_at"] is None})
         approvals = [
             erased_card(row) if (key := keys.get(row["key_id"])) is None else open_card(row, key) for row in rows
         ]
         waiting = [approval.approval_id for approval in approvals if approval.status == "open"]
-        claims = await claims_on(connection, waiting)
+        if claims is None:
+            claims = await claims_on(connection, waiting)
         decided = [approval.approval_id for approval in approvals if approval.status != "open" or approval.people > 1]
         rows = await connection.fetch(_SQL["decisions_on"], decided) if decided else []
         gone = {approval.approval_id for approval in approvals if approval.erased}

@@ -6,6 +6,8 @@ Advice, and no lock: the ledger's chain does not have it, and nothing that makes
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 
+import asyncpg
+
 from ledger.database import Connection, Pool
 from ledger.queries import load
 from schemas.decisions import ClaimedBy
@@ -44,12 +46,16 @@ class Claims:
 async def claims_on(connection: Connection, approval_ids: Sequence[str]) -> dict[str, ClaimedBy]:
     """Who reads these just now, by approval."""
     rows = await connection.fetch(_SQL["claims_on"], approval_ids) if approval_ids else []
-    return {
-        row["approval_id"]: ClaimedBy(
-            username=row["username"],
-            display_name=row["display_name"],
-            since=row["claimed_at"],
-            until=row["expires_at"],
-        )
-        for row in rows
-    }
+    return {row["approval_id"]: claim for row in rows if (claim := claim_in(row)) is not None}
+
+
+def claim_in(row: asyncpg.Record) -> ClaimedBy | None:
+    """Who reads an approval just now, of a row that says so; None where it says that nobody does."""
+    if row["claimed_by"] is None:
+        return None
+    return ClaimedBy(
+        username=row["claimed_by"],
+        display_name=row["claimed_name"],
+        since=row["claimed_at"],
+        until=row["claimed_until"],
+    )

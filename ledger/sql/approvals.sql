@@ -35,18 +35,19 @@ WHERE c.status = 'in_progress' AND c.intended_at IS NULL AND d.verdict = 'approv
 ORDER BY d.decided_at LIMIT 500
 
 -- name: read_approval
--- One approval of a tenant.
-SELECT * FROM approvals WHERE approval_id = $1 AND tenant = $2
+-- One approval of a tenant, and who reads it just now, while it waits.
+SELECT a.*, c.username AS claimed_by, coalesce(u.display_name, c.username) AS claimed_name, c.claimed_at,
+       c.expires_at AS claimed_until
+FROM approvals a
+LEFT JOIN claims c ON c.approval_id = a.approval_id AND c.expires_at > now() AND a.status = 'open'
+LEFT JOIN users u ON u.username = c.username AND u.tenant = c.tenant
+WHERE a.approval_id = $1 AND a.tenant = $2
 
 -- name: closed_approvals
 -- What was decided, newest first, after a cursor.
 SELECT * FROM approvals
 WHERE tenant = $1 AND status <> 'open' AND (closed_at, approval_id) < ($2, $3) AND ($4::text IS NULL OR tool = $4)
 ORDER BY closed_at DESC, approval_id DESC LIMIT $5
-
--- name: approval_request
--- Which call an approval of a tenant belongs to.
-SELECT request_id FROM approvals WHERE approval_id = $1 AND tenant = $2
 
 -- name: approved_by
 -- Who has approved it: the person, and the one whose right they used.

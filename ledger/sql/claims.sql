@@ -20,6 +20,7 @@ DELETE FROM claims WHERE approval_id = $1 AND tenant = $2 AND ($3::text[] IS NUL
 
 -- name: claims_on
 -- Who reads these approvals just now.
-SELECT c.approval_id, c.username, coalesce(u.display_name, c.username) AS display_name, c.claimed_at, c.expires_at
+SELECT c.approval_id, c.username AS claimed_by, coalesce(u.display_name, c.username) AS claimed_name, c.claimed_at,
+       c.expires_at AS claimed_until
 FROM claims c LEFT JOIN users u ON u.username = c.username AND u.tenant = c.tenant
 WHERE c.approval_id = ANY($1::text[]) AND c.expires_at > now()
