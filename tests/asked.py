@@ -63,12 +63,17 @@ class Asked:
         async def take(connection: Any) -> None:
             self.taken += 1
 
-        async def sent(request: httpx.Request) -> None:
-            self.outside[f"{request.method} {_ID.sub('…', request.url.path)}"] += 1
-
         def counted_client() -> httpx.AsyncClient:
             client = new_client()
-            client.event_hooks = {"request": [sent]}
+            # The client's own hooks are not asked: it hands requests to its transport as they are.
+            transport = client._transport
+            hand_over = transport.handle_async_request
+
+            async def sent(request: httpx.Request) -> httpx.Response:
+                self.outside[f"{request.method} {_ID.sub('…', request.url.path)}"] += 1
+                return await hand_over(request)
+
+            transport.handle_async_request = sent
             return client
 
         with pytest.MonkeyPatch.context() as patch:
