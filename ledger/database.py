@@ -58,12 +58,6 @@ class _Session(_Base):
         self.shows = tenant
 
 
-class _EveryonesSession(_Session):
-    """Shows every tenant's rows from its start."""
-
-    shows = _EVERYONE
-
-
 class Pool:
     """Connections that all see the same tenant's rows, or every tenant's."""
 
@@ -133,25 +127,29 @@ async def connect(database_url: str, *, maximum: int = 10) -> Database:
     for_everyone = max(1, maximum // 3)
     async with AsyncExitStack() as opened:
 
-        async def pool(size: int, connection_class: type[_Session], shows: str) -> _Pool:
-            made = await _open(database_url, size, connection_class, shows)
+        async def pool(size: int, shows: str) -> _Pool:
+            made = await _open(database_url, size, shows)
             opened.callback(made.terminate)
             return made
 
-        everyones = await pool(for_everyone, _EveryonesSession, _EVERYONE)
-        tenants = await pool(max(1, maximum - for_everyone), _Session, _NOBODY)
-        reserved = await pool(1, _EveryonesSession, _EVERYONE)
+        everyones = await pool(for_everyone, _EVERYONE)
+        tenants = await pool(max(1, maximum - for_everyone), _NOBODY)
+        reserved = await pool(1, _EVERYONE)
         opened.pop_all()
         return Database(everyones, tenants, reserved)
 
 
-async def _open(database_url: str, maximum: int, connection_class: type[_Session], shows: str) -> _Pool:
+async def _open(database_url: str, maximum: int, shows: str) -> _Pool:
+    async def begin(session: _Base) -> None:
+        """Nothing in the URL or the role's defaults says otherwise from here on. Not with what a connection is opened
+        with, which poolers refuse."""
+        await cast("_Session", session).show(shows)
+
     return await asyncpg.create_pool(
         database_url,
         min_size=1,
         max_size=maximum,
         command_timeout=30,
-        connection_class=connection_class,
-        # Said at the start, so that nothing in the URL or the role's defaults says otherwise.
-        server_settings={_SETTING: shows},
+        connection_class=_Session,
+        init=begin,
     )
