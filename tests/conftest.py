@@ -44,7 +44,7 @@ LONGEST = (
 
 # What speaks to the session's stack stays together in one process, so that one is started and not four.
 _CLIENT = ("client", "client_examples", "client_pages", "client_temporal", "typescript")
-_API = ("browser", "calls", "examples", "histories", "metrics", "traces", "webhooks")
+_API = ("browser", "calls", "evaluation", "examples", "histories", "metrics", "traces", "webhooks")
 ONE_STACK = tuple(f"e2e/test_{name}.py" for name in (*_CLIENT, *_API))
 
 # Nothing of a test database has to survive a power cut.
