@@ -129,7 +129,7 @@ def new_client(resolve: Resolve = resolve) -> httpx.AsyncClient:
 
 class _Client(httpx.AsyncClient):
     """Hands a streamed request to the transport as it is. What httpx does in between is off here (authentication,
-    redirects, cookies, hooks) and yet costs a sixth of an exchange."""
+    redirects, cookies) or not asked (hooks), and yet would be gone through for every exchange."""
 
     async def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
         if not stream or self.is_closed:
