@@ -55,10 +55,13 @@ class Asked:
         create_pool, new_client = asyncpg.create_pool, http.new_client
 
         def counted_pool(*arguments: Any, **options: Any) -> Any:
-            return create_pool(*arguments, **{**options, "max_size": 1, "init": listen, "setup": take})
+            begin = options["init"]
 
-        async def listen(connection: Any) -> None:
-            connection.add_query_logger(partial(self._asked, id(connection)))
+            async def listen(connection: Any) -> None:
+                await begin(connection)
+                connection.add_query_logger(partial(self._asked, id(connection)))
+
+            return create_pool(*arguments, **{**options, "max_size": 1, "init": listen, "setup": take})
 
         async def take(connection: Any) -> None:
             self.taken += 1
