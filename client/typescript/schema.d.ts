@@ -125,6 +125,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhooks/{gateway}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take Webhook
+         * @description For the payment gateway alone: says that something changed there. Takes no token, but the gateway's signature;
+         *     what is not taken with 200 is to be sent again.
+         */
+        post: operations["take_webhook_v1_webhooks__gateway__post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/approvals": {
         parameters: {
             query?: never;
@@ -342,27 +363,6 @@ export interface paths {
         get: operations["metrics_metrics_get"];
         put?: never;
         post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/webhooks/{gateway}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Take Webhook
-         * @description For the payment gateway alone: says that something changed there. Takes no token, but the gateway's signature;
-         *     what is not taken with 200 is to be sent again.
-         */
-        post: operations["take_webhook_v1_webhooks__gateway__post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2279,6 +2279,92 @@ export interface operations {
             };
         };
     };
+    take_webhook_v1_webhooks__gateway__post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                gateway: string;
+            };
+            cookie?: never;
+        };
+        /** @description An event of the gateway's own form, signed in a header of the gateway's own form */
+        requestBody: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description Taken: what it is about will be looked at again, or is nothing of this service's */
+            200: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Invalid input */
+            400: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InvalidInput"];
+                };
+            };
+            /** @description Invalid input */
+            404: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InvalidInput"];
+                };
+            };
+            /** @description Invalid input */
+            413: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InvalidInput"];
+                };
+            };
+            /** @description Invalid input */
+            415: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InvalidInput"];
+                };
+            };
+            /** @description Failure of the service */
+            500: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["InternalFailure"];
+                };
+            };
+            /** @description Try again shortly */
+            503: {
+                headers: {
+                    "Counterseal-Version": "1";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["TemporaryFailure"];
+                };
+            };
+        };
+    };
     list_approvals_v1_approvals_get: {
         parameters: {
             query?: {
@@ -3246,92 +3332,6 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["RateLimited"];
-                };
-            };
-            /** @description Failure of the service */
-            500: {
-                headers: {
-                    "Counterseal-Version": "1";
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["InternalFailure"];
-                };
-            };
-            /** @description Try again shortly */
-            503: {
-                headers: {
-                    "Counterseal-Version": "1";
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["TemporaryFailure"];
-                };
-            };
-        };
-    };
-    take_webhook_v1_webhooks__gateway__post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                gateway: string;
-            };
-            cookie?: never;
-        };
-        /** @description An event of the gateway's own form, signed in a header of the gateway's own form */
-        requestBody: {
-            content: {
-                "application/json": Record<string, never>;
-            };
-        };
-        responses: {
-            /** @description Taken: what it is about will be looked at again, or is nothing of this service's */
-            200: {
-                headers: {
-                    "Counterseal-Version": "1";
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description Invalid input */
-            400: {
-                headers: {
-                    "Counterseal-Version": "1";
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["InvalidInput"];
-                };
-            };
-            /** @description Invalid input */
-            404: {
-                headers: {
-                    "Counterseal-Version": "1";
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["InvalidInput"];
-                };
-            };
-            /** @description Invalid input */
-            413: {
-                headers: {
-                    "Counterseal-Version": "1";
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["InvalidInput"];
-                };
-            };
-            /** @description Invalid input */
-            415: {
-                headers: {
-                    "Counterseal-Version": "1";
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["InvalidInput"];
                 };
             };
             /** @description Failure of the service */
