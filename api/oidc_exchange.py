@@ -43,8 +43,8 @@ class Exchanges:
         deadline_seconds: float = 10.0,
         denied: Callable[[Denial], None] = lambda denial: None,
     ) -> None:
-        """`client`: as `gateways.http.new_client` makes it. `private`: the provider may be on a private network or this
-        machine. `denied` is told of connections that were refused."""
+        """`client`: as `gateways.client.new_client` makes it. `private`: the provider may be on a private network or on
+        this machine. `denied` is told of connections that were refused."""
         self._client = client
         self._private = (SYSTEM,) if private else ()
         self._deadline_seconds = deadline_seconds

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
+from gateways.client import new_client
 from gateways.egress import Egress, EgressDenied, base_url
-from gateways.http import new_client
 from gateways.webhooks import NotGenuineError
 
 DEADLINE_SECONDS = 10.0

@@ -57,7 +57,7 @@ async def add_checkpoint(
 ) -> list[str]:
     """Have the witness cosign a checkpoint: lines of signatures, one or more, each without its newline.
 
-    `client` is one of `gateways.http.new_client`; `egress` lists the witness's origin by `name`; `url` is its
+    `client` is one of `gateways.client.new_client`; `egress` lists the witness's origin by `name`; `url` is its
     submission prefix. `proof` is the consistency proof (RFC 6962, 2.1.2) from `old_size` leaves to those of `note`, the
     signed checkpoint; empty where `old_size` is 0. The lines have the form of signatures; whose they are, and whether
     they hold, the caller has to see. The deadline spans everything from connecting to the last byte of the answer.

@@ -21,7 +21,7 @@ class Poster:
     def __init__(
         self, client: httpx.AsyncClient, egress: Egress, *, deadline_seconds: float = DEADLINE_SECONDS
     ) -> None:
-        """`client` is one of `gateways.http.new_client`; `egress` lists the origin of each channel by its name."""
+        """`client` is one of `gateways.client.new_client`; `egress` lists the origin of each channel by its name."""
         self._client = client
         self._egress = egress
         self._deadline_seconds = deadline_seconds

@@ -15,9 +15,10 @@ from temporalio.envconfig import ClientConfig
 
 from activities.patience import Patience
 from activities.services import Services
+from gateways.client import new_client
 from gateways.credentials import Credential
 from gateways.egress import Denial, Egress
-from gateways.http import Remote, new_client
+from gateways.http import Remote
 from gateways.protocols import Systems, SystemUnavailable
 from gateways.registry import Endpoint, helpdesk, order_system, payment_gateway, remote_system
 from gateways.upstreams import Changed

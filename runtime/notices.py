@@ -13,8 +13,8 @@ import structlog
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
+from gateways.client import new_client
 from gateways.egress import Denial
-from gateways.http import new_client
 from ledger.ledger import Ledger
 from ledger.vault import NoCredentialError, Selection, VaultLockedError, WrongMasterKeyError
 from notices.channel import NotDeliveredError

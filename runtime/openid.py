@@ -7,7 +7,7 @@ from api.oidc import Provider, Registration
 from api.oidc_claims import ClaimRules
 from api.oidc_exchange import SYSTEM, Exchanges
 from api.pages.openid import CALLBACK
-from gateways.http import new_client
+from gateways.client import new_client
 from ledger.streams import Streams
 from runtime.denials import Denials
 from runtime.settings import Settings

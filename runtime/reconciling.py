@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from gateways.client import new_client
 from gateways.credentials import Acting, acting
-from gateways.http import new_client
 from gateways.protocols import PaymentGateway
 from ledger.bookings import Refund
 from ledger.ledger import Ledger

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 import httpx
 import structlog
 
+from gateways.client import new_client
 from gateways.egress import Denial, Egress
-from gateways.http import new_client
 from gateways.witness import WitnessAt, WitnessRefused, WitnessUnreachable, add_checkpoint
 from ledger.checkpoints import BadCheckpoint, VerifierKey, signers
 from ledger.proving import Proofs

@@ -13,7 +13,7 @@ import asyncpg
 import httpx
 import pytest
 
-from gateways import http
+from gateways import client as clients
 from ledger import queries
 
 SQL = Path(queries.__file__).parent / "sql"
@@ -52,7 +52,7 @@ class Asked:
         A pool has one connection, so that what comes with a new one has come when that one was used. With that nobody
         can hold two of a pool at once, which is as it should be: they would wait for each other.
         """
-        create_pool, new_client = asyncpg.create_pool, http.new_client
+        create_pool, new_client = asyncpg.create_pool, clients.new_client
 
         def counted_pool(*arguments: Any, **options: Any) -> Any:
             begin = options["init"]

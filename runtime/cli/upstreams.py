@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
+from gateways.client import new_client
 from gateways.credentials import Credential, OneCredential
 from gateways.egress import Egress
-from gateways.http import NotAnswered, new_client
+from gateways.http import NotAnswered
 from gateways.upstreams import Definition
 from runtime.cli.advertised import read_token
 from runtime.cli.errors import CommandError

@@ -11,9 +11,9 @@ import pytest_asyncio
 from pydantic import SecretStr
 
 from activities.patience import Patience
+from gateways.client import new_client
 from gateways.credentials import Credential, OneCredential
 from gateways.egress import Egress
-from gateways.http import new_client
 from gateways.registry import Endpoint, remote_system
 from policy.in_force import Fixed
 from policy.load import DEFAULT_POLICY

@@ -16,9 +16,9 @@ from pydantic import JsonValue, SecretStr
 import tools
 from activities.patience import Patience
 from api.offering import offered
+from gateways.client import new_client
 from gateways.credentials import Credential, OneCredential
 from gateways.egress import Egress
-from gateways.http import new_client
 from gateways.mcp.connection import HttpPlace
 from gateways.mcp.upstream import McpUpstream
 from gateways.protocols import Systems

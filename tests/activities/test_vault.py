@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 
 from activities.patience import Patience
+from gateways.client import new_client
 from gateways.credentials import Acting, CredentialUnavailableError, acting
-from gateways.http import new_client
 from gateways.protocols import Systems, SystemUnavailable
 from ledger.vault import Sealer, Selection, WrongMasterKeyError
 from runtime.assembly import activity_services, outside_systems

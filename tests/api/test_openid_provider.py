@@ -13,8 +13,8 @@ from joserfc.jwk import ECKey, OctKey
 
 from api.oidc import SignInRefusedError, new_verifier
 from api.oidc_exchange import Exchanges, ProviderUnavailableError
+from gateways.client import new_client
 from gateways.egress import Denial
-from gateways.http import new_client
 from ledger.identities import Identity
 from tests.api.fake_provider import ANA, CLIENT, ISSUER, KEY, NEXT_KEY, SECRET, FakeProvider, never, provider_of
 

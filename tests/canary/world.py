@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from temporalio.client import Client
 
 from api.app import create_app
-from gateways.http import new_client
+from gateways.client import new_client
 from gateways.protocols import Systems
 from ledger.ledger import Ledger
 from ledger.principals import OpenedRun, Principal

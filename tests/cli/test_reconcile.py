@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from gateways.http import new_client
+from gateways.client import new_client
 from gateways.protocols import PaymentGateway, RefundRequest
 from gateways.registry import Endpoint, payment_gateway
 from ledger.ledger import Ledger

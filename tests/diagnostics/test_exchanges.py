@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from gateways.accounts import Course
-from gateways.http import Answer, Remote, new_client
+from gateways.client import new_client
+from gateways.http import Answer, Remote
 from gateways.trail import Trail, current, followed
 from schemas.diagnostics import ExchangeAccount
 from tests import loopback

@@ -21,7 +21,7 @@ from activities.decisions import Decisions
 from activities.effects import Effects
 from activities.inspecting import Inspecting
 from api.pages.diagnosis import tell
-from gateways.http import new_client
+from gateways.client import new_client
 from gateways.protocols import PaymentGateway, RefundRequest, Systems
 from gateways.registry import Endpoint, payment_gateway
 from schemas.calls import CallRef, ExecuteRequest, Progress, ToolCallInput

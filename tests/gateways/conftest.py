@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, ExitStack
 import httpx
 import pytest
 
-from gateways.http import new_client
+from gateways.client import new_client
 from tests import loopback
 from tests.gateways.peers.pairs import Pair
 from tests.gateways.peers.peer import Peer, Start, Urls

@@ -18,10 +18,11 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateways import http
+from gateways import client as clients
+from gateways.client import new_client
 from gateways.connecting import Resolve, resolve
 from gateways.egress import Denial, Egress, EgressDenied
-from gateways.http import Answer, Answered, NotAnswered, Remote, new_client
+from gateways.http import Answer, Answered, NotAnswered, Remote
 from tests import loopback
 from tests.diagnostics.remotes import Handler, free_port, read_request, response, serving
 from tests.gateways.holding import held
@@ -294,7 +295,7 @@ async def test_tls_and_host_keep_the_name_of_a_pinned_address(
     tls, trusted = certified(tmp_path, certified_name)
     tls.sni_callback = lambda connection, name, context: names.append(name)
     port = (await stack.enter_async_context(serving(keeping(requests), tls))).rpartition(":")[2]
-    monkeypatch.setattr(http, "_trusted_authorities", lambda: ssl.create_default_context(cafile=trusted))
+    monkeypatch.setattr(clients, "_trusted_authorities", lambda: ssl.create_default_context(cafile=trusted))
     base = f"https://gateway.example:{port}"
     told = await once(base, Names(["127.0.0.1"]).resolve, loopback.egress(base))
     assert names == ["gateway.example"]
@@ -318,8 +319,8 @@ async def test_the_environment_has_no_say(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
     (tmp_path / ".netrc").write_text("default login someone password else\n")
-    http._trusted_authorities.cache_clear()
-    stack.callback(http._trusted_authorities.cache_clear)
+    clients._trusted_authorities.cache_clear()
+    stack.callback(clients._trusted_authorities.cache_clear)
 
     plain = (await stack.enter_async_context(serving(keeping(requests)))).rpartition(":")[2]
     base = f"http://gateway.example:{plain}"
@@ -335,5 +336,5 @@ async def test_the_environment_has_no_say(
     base = f"https://gateway.example:{port}"
     told = await once(base, Names(["127.0.0.1"]).resolve, loopback.egress(base))
     assert (told.exchange.problem, told.exchange.reached) == ("connect_failed", "connected")
-    assert http._trusted_authorities().keylog_filename is None
+    assert clients._trusted_authorities().keylog_filename is None
     assert (len(requests), proxied) == (2, [])

@@ -21,9 +21,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind
 from pydantic import SecretStr
 
+from gateways.client import new_client
 from gateways.credentials import Credential, CredentialUnavailableError, OneCredential
 from gateways.egress import Denial, Egress, declared
-from gateways.http import MAX_BODY_BYTES, NotAnswered, new_client
+from gateways.http import MAX_BODY_BYTES, NotAnswered
 from gateways.mcp import upstream as upstream_module
 from gateways.mcp.connection import HttpPlace, ProgramPlace
 from gateways.mcp.upstream import McpUpstream

@@ -5,8 +5,8 @@ import asyncio
 import httpx
 import pytest
 
+from gateways.client import new_client
 from gateways.egress import Denial, Egress
-from gateways.http import new_client
 from gateways.witness import MAX_BODY_BYTES, WitnessAt, WitnessRefused, WitnessUnreachable, add_checkpoint
 from tests.gateways.test_http import (
     Handler,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import WebhookVerificationError
 
+from gateways.client import new_client
 from gateways.egress import Denial, Egress
-from gateways.http import new_client
 from notices.channel import Channel, Message, NotDeliveredError
 from notices.file import NoticesFile
 from notices.mail import Mail

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from gateways.client import new_client
 from gateways.egress import Egress
-from gateways.http import new_client
 from gateways.witness import WitnessAt, WitnessRefused, add_checkpoint
 from ledger.checkpoints import Checkpoint, SealKey, VerifierKey, signers
 from ledger.merkle import consistency_ranges, root_of
