@@ -162,17 +162,22 @@ async def test_repeated_and_in_any_order_it_comes_to_the_same(api: Api, tenant: 
     assert await api.service.outside.sends(record) == 1
 
 
-async def test_one_that_overtakes_the_gateways_own_answer(api: Api, tenant: Tenant) -> None:
-    order = await api.service.outside.order()
-    await api.service.outside.fault("delay:1.5", order)
-    token = await tenant.run(order["customer_id"])
-    calling = asyncio.create_task(api.call(token, refund_arguments(order, 2_500)))
+async def answer_on_its_way(
+    api: Api, tenant: Tenant, order: dict[str, Any], seconds: float
+) -> tuple[asyncio.Task[httpx.Response], dict[str, Any]]:
+    """A call whose refund the gateway has made, while the answer is so many seconds on its way, and that refund."""
+    await api.service.outside.fault(f"delay:{seconds}", order)
+    calling = asyncio.create_task(api.call(await tenant.run(order["customer_id"]), refund_arguments(order, 2_500)))
 
     async def effect() -> dict[str, Any] | None:
         return next(iter(await api.service.outside.effects(order)), None)
 
-    done = await until(effect)
-    shape = await gateway(api, "GET", f"/v1/refunds/{done['refund_id']}")
+    return calling, await gateway(api, "GET", f"/v1/refunds/{(await until(effect))['refund_id']}")
+
+
+async def test_one_that_overtakes_the_gateways_own_answer(api: Api, tenant: Tenant) -> None:
+    order = await api.service.outside.order()
+    calling, shape = await answer_on_its_way(api, tenant, order, 1.5)
     assert (await send(api, event("refund.created", shape))).status_code == 200
     assert not calling.done()
     reply = (await calling).json()
@@ -184,13 +189,7 @@ async def test_one_that_overtakes_the_gateways_own_answer(api: Api, tenant: Tena
 async def test_one_that_comes_just_before_the_answer_costs_no_look(api: Api, tenant: Tenant) -> None:
     """As gateways send them: at once. A look would be another request to the gateway, and work for Temporal."""
     order = await api.service.outside.order()
-    await api.service.outside.fault("delay:0.3", order)
-    calling = asyncio.create_task(api.call(await tenant.run(order["customer_id"]), refund_arguments(order, 2_500)))
-
-    async def effect() -> dict[str, Any] | None:
-        return next(iter(await api.service.outside.effects(order)), None)
-
-    shape = await gateway(api, "GET", f"/v1/refunds/{(await until(effect))['refund_id']}")
+    calling, shape = await answer_on_its_way(api, tenant, order, 0.3)
     assert (await send(api, event("refund.created", shape))).status_code == 200
     reply = (await calling).json()
     assert reply["status"] == "executed"
@@ -203,13 +202,7 @@ async def test_one_that_comes_just_before_the_answer_costs_no_look(api: Api, ten
 async def test_one_that_waited_and_says_more_is_looked_into_until_it_can_be_read(api: Api, tenant: Tenant) -> None:
     """By a workflow that looks until it can read: the call's own is about to end."""
     order = await api.service.outside.order()
-    await api.service.outside.fault("delay:0.3", order)
-    calling = asyncio.create_task(api.call(await tenant.run(order["customer_id"]), refund_arguments(order, 2_500)))
-
-    async def effect() -> dict[str, Any] | None:
-        return next(iter(await api.service.outside.effects(order)), None)
-
-    shape = await gateway(api, "GET", f"/v1/refunds/{(await until(effect))['refund_id']}")
+    calling, shape = await answer_on_its_way(api, tenant, order, 0.3)
     assert (await send(api, event("refund.failed", shape | {"status": "failed"}))).status_code == 200
     reply = (await calling).json()
     assert reply["status"] == "executed"
